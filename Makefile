@@ -1,0 +1,127 @@
+# A thin front to CMake: `make help` lists what there is. The presets in CMakePresets.json say how
+# each configuration is built; release goes into build/, any other into build-<preset>/.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE ?= cmake
+
+ifneq ($(shell command -v ninja 2>/dev/null),)
+export CMAKE_GENERATOR ?= Ninja
+endif
+export CTEST_OUTPUT_ON_FAILURE = 1
+
+build_in = $(CMAKE) --build $(1) --parallel $(JOBS)
+ctest_in = ctest --test-dir $(1) --parallel $(JOBS) --no-tests=error --no-label-summary
+c_files = $(shell find include src cli tests bench -name '*.[ch]' 2>/dev/null)
+
+.PHONY: all program run setup test test-quick test-release test-clang test-asan test-tsan checks \
+	bench fuzz install uninstall format check-format tidy clean help
+
+## make             builds the libraries and the program: build/headroom
+all: program
+
+# A user's build: no -Werror (a newer compiler knows new warnings), tests if cmocka is there.
+build/CMakeCache.txt:
+	@$(CMAKE) --preset release -DHR_WERROR=OFF --log-level=WARNING \
+		-DHR_TESTS=$(if $(shell pkg-config --exists cmocka 2>/dev/null && echo yes),ON,OFF)
+
+program: build/CMakeCache.txt
+	@$(call build_in,build) --target program
+
+## make run         sets this machine up, builds, and runs build/headroom demo
+run:
+	@tools/setup.sh build
+	@$(MAKE) --no-print-directory program
+	build/headroom demo
+
+## make setup       installs what building and testing need and this machine lacks
+setup:
+	@tools/setup.sh build test
+
+## make test        everything CI runs: gcc, clang with checks, ASan and UBSan, TSan, tools/check_*
+test: setup
+	@$(MAKE) --no-print-directory test-tsan
+	@$(MAKE) --no-print-directory test-asan
+	@$(MAKE) --no-print-directory test-clang
+	@$(MAKE) --no-print-directory test-release
+
+## make test-quick  the release build and its tests only
+test-quick: setup
+	@$(MAKE) --no-print-directory test-release
+
+# The cheap checks need the release libraries, and come before the tests: the last line is ctest's.
+test-release:
+	@echo "== release"
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build)
+	@$(MAKE) --no-print-directory checks
+	@$(call ctest_in,build)
+
+test-clang test-asan: test-%:
+	@echo "== $*"
+	@$(CMAKE) --preset $* --log-level=WARNING
+	@$(call build_in,build-$*)
+	@$(call ctest_in,build-$*)
+
+# Where threads meet; the other tests would take the thread sanitizer minutes to find nothing.
+test-tsan:
+	@echo "== tsan"
+	@$(CMAKE) --preset tsan --log-level=WARNING
+	@$(call build_in,build-tsan) --target threads_tests
+	@$(call ctest_in,build-tsan) -L '^threads$$'
+
+checks:
+	@tools/check_layers.py
+	@tools/check_headers.sh
+	@tools/check_symbols.sh build
+
+## make bench       builds and runs the benchmarks
+bench:
+	@tools/setup.sh build test bench
+	@$(CMAKE) --preset release --log-level=WARNING
+	@test -e bench/CMakeLists.txt || { echo "there are no benchmarks yet" >&2; exit 3; }
+	@$(call build_in,build) --target bench
+
+## make fuzz        fuzzes every parser for FUZZ_SECONDS (60) each
+fuzz: setup
+	@$(CMAKE) --preset fuzz --log-level=WARNING
+	@$(call build_in,build-fuzz) --target fuzz_targets
+	@set -e; for target in build-fuzz/fuzz/fuzz_*; do \
+		name=$${target##*/fuzz_}; \
+		mkdir -p build-fuzz/found/$$name build-fuzz/corpus/$$name; \
+		echo "== fuzz $$name, $(FUZZ_SECONDS) s"; \
+		$$target -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0 \
+			-artifact_prefix=build-fuzz/found/$$name/ build-fuzz/corpus/$$name tests/fuzz/corpus/$$name; \
+	done
+
+## make install     installs under PREFIX (/usr/local); DESTDIR is put before it
+install: program
+	DESTDIR="$(DESTDIR)" $(CMAKE) --install build --prefix "$(PREFIX)"
+
+## make uninstall   removes what make install put there (give DESTDIR again if you gave it)
+uninstall:
+	DESTDIR="$(DESTDIR)" $(CMAKE) -DMANIFEST=build/install_manifest.txt -P cmake/uninstall.cmake
+
+## make format      clang-format on all of our C; make check-format only looks
+format:
+	@tools/setup.sh style
+	@clang-format -i $(c_files)
+
+check-format:
+	@tools/setup.sh style
+	@clang-format --dry-run --Werror $(c_files)
+
+## make tidy        clang-tidy over the libraries and the program
+tidy:
+	@tools/setup.sh build test style
+	@$(CMAKE) --preset clang --log-level=WARNING
+	@clang-tidy -p build-clang --quiet $(shell find src cli -name '*.c')
+
+## make clean       removes every build folder
+clean:
+	rm -rf build build-debug build-clang build-asan build-tsan build-fuzz
+
+help:
+	@sed -n 's/^## //p' Makefile

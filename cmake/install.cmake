@@ -1,0 +1,40 @@
+# install.cmake - what `make install` puts where.
+#
+# Nothing installed contains the prefix: the pkg-config file and the CMake package find their own
+# place, so `cmake --install --prefix` and DESTDIR work without configuring again, and an installed
+# tree can be moved.
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY include/headroom TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
+install(TARGETS headroom_static headroom_shared EXPORT headroom_targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# pkg-config: headroom.pc
+file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+configure_file(cmake/headroom.pc.in ${CMAKE_BINARY_DIR}/headroom.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/headroom.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# CMake: find_package(headroom) gives headroom::headroom and headroom::static
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/headroom)
+configure_package_config_file(cmake/headroomConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/headroomConfig.cmake INSTALL_DESTINATION ${package_folder}
+  NO_SET_AND_CHECK_MACRO)
+# While the major number is 0 the minor one may break: the promise in headroom/version.h.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(package_compatibility SameMinorVersion)
+else()
+  set(package_compatibility SameMajorVersion)
+endif()
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/headroomConfigVersion.cmake
+  COMPATIBILITY ${package_compatibility})
+install(FILES ${CMAKE_BINARY_DIR}/headroomConfig.cmake
+  ${CMAKE_BINARY_DIR}/headroomConfigVersion.cmake DESTINATION ${package_folder})
+install(EXPORT headroom_targets NAMESPACE headroom:: FILE headroomTargets.cmake
+  DESTINATION ${package_folder})
+
+install(FILES ${manual_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES completions/headroom.bash RENAME headroom
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
+install(FILES completions/_headroom DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)

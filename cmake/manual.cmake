@@ -1,0 +1,19 @@
+# manual.cmake - man pages from docs/man/*.scd, where scdoc is there to make them.
+find_program(HR_SCDOC scdoc DOC "makes the man pages; without it there are none")
+file(GLOB manual_sources CONFIGURE_DEPENDS docs/man/*.scd)
+set(manual_pages)
+
+if(HR_SCDOC)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/man)
+  foreach(source ${manual_sources})
+    get_filename_component(page ${source} NAME_WLE) # headroom-demo.1.scd becomes headroom-demo.1
+    set(target_page ${CMAKE_BINARY_DIR}/man/${page})
+    add_custom_command(OUTPUT ${target_page}
+      COMMAND sh -c "${HR_SCDOC} < ${source} > ${target_page}.part && mv ${target_page}.part ${target_page}"
+      DEPENDS ${source} VERBATIM)
+    list(APPEND manual_pages ${target_page})
+  endforeach()
+  add_custom_target(manual ALL DEPENDS ${manual_pages})
+else()
+  message(STATUS "scdoc not found: no man pages")
+endif()

@@ -1,0 +1,87 @@
+/* address_map.c - the rare half of the address map: tables made, filled anew and freed.
+ *
+ * A map without memory points at two entries that are always empty, so that the hot paths need no
+ * test for it. They are constant: writing there for want of room stops the program at once. */
+#include "base/address_map.h"
+
+#include "base/checked_math.h" /* hr__ceil_log2_u64, hr__floor_log2_u64 */
+#include "base/host_memory.h"
+
+enum { FIRST_CAPACITY = 64 };
+
+/* Twice this still fits a size_t, as a number of bytes as well. */
+#define LARGEST_COUNT (SIZE_MAX / sizeof(hr__address_map_entry) / 4)
+
+static const hr__address_map_entry no_entries[2];
+
+static void use_table(hr__address_map *map, hr__address_map_entry *entries, size_t length)
+{
+    map->entries = entries;
+    map->mask = length - 1;
+    map->shift = 64 - hr__floor_log2_u64(length);
+}
+
+void hr__address_map_init(hr__address_map *map)
+{
+    use_table(map, (hr__address_map_entry *)no_entries, 2);
+    map->count = 0;
+    map->capacity = 0;
+}
+
+void hr__address_map_deinit(hr__address_map *map)
+{
+    if (map->capacity != 0)
+        hr__host_free(map->entries);
+    hr__address_map_init(map);
+}
+
+size_t hr__address_map_wanted_capacity(const hr__address_map *map, size_t more)
+{
+    if (hr__address_map_has_room(map, more))
+        return map->capacity;
+    if (more > LARGEST_COUNT - map->count)
+        return 0;
+    size_t needed = 4 * (map->count + more);
+    return needed <= FIRST_CAPACITY ? FIRST_CAPACITY : (size_t)1 << hr__ceil_log2_u64(needed);
+}
+
+hr__address_map_entry *hr__address_map_new_table(size_t capacity)
+{
+    if (capacity == 0)
+        return NULL;
+    return hr__host_alloc_zeroed(capacity, sizeof(hr__address_map_entry));
+}
+
+void hr__address_map_free_table(hr__address_map_entry *table)
+{
+    hr__host_free(table);
+}
+
+hr__address_map_entry *hr__address_map_adopt(hr__address_map *map, hr__address_map_entry *table,
+                                             size_t capacity)
+{
+    HR_ASSERT(table != NULL && capacity >= 2 && hr__is_power_of_two_u64(capacity));
+    if (capacity <= map->capacity || capacity / 4 < map->count)
+        return table;
+
+    hr__address_map old = *map;
+    use_table(map, table, capacity);
+    map->capacity = capacity;
+    map->count = 0;
+    size_t cursor = 0;
+    for (const hr__address_map_entry *entry; (entry = hr__address_map_next(&old, &cursor));)
+        hr__address_map_insert(map, entry->address, entry->value);
+    return old.capacity != 0 ? old.entries : NULL;
+}
+
+bool hr__address_map_reserve(hr__address_map *map, size_t more)
+{
+    if (hr__address_map_has_room(map, more))
+        return true;
+    size_t capacity = hr__address_map_wanted_capacity(map, more);
+    hr__address_map_entry *table = hr__address_map_new_table(capacity);
+    if (table == NULL)
+        return false;
+    hr__address_map_free_table(hr__address_map_adopt(map, table, capacity));
+    return true;
+}

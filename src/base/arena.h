@@ -1,0 +1,54 @@
+/* arena.h - memory that is freed all at once.
+ *
+ * A document that was read, a table that only grows: thousands of small pieces with one life. The
+ * arena bumps a pointer through chunks that double in size, and gives them all back in one call:
+ * no bookkeeping per piece, no leak on an error path half way through a file.
+ *
+ * What is read may be hostile, so an arena has a limit: it never holds more host memory than that,
+ * chunk headers and unused ends included. A piece it refuses changes nothing.
+ *
+ *   held_bytes <= limit_bytes, always
+ *
+ * No locks: one thread at a time. */
+#ifndef HR_BASE_ARENA_H
+#define HR_BASE_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HR__ARENA_NO_LIMIT ((size_t)-1)
+
+typedef struct hr__arena_chunk hr__arena_chunk;
+
+typedef struct hr__arena {
+    hr__arena_chunk *chunks; /* owned; the one that pieces are cut from comes first */
+    char *next;              /* first unused byte of the first chunk */
+    char *end;               /* behind its last byte */
+    size_t held_bytes;       /* taken from the host */
+    size_t limit_bytes;      /* of held_bytes; set at init, then read-only */
+    bool has_hit_limit;      /* a piece was refused because of the limit, not for want of memory */
+} hr__arena;
+
+/* Takes no memory yet. */
+void hr__arena_init(hr__arena *arena, size_t limit_bytes);
+
+/* Gives everything back. The arena is as after init. */
+void hr__arena_deinit(hr__arena *arena);
+
+/* Forgets every piece but keeps the largest chunk, so that the next document of the same kind
+ * needs no host memory. `has_hit_limit` is cleared. */
+void hr__arena_reset(hr__arena *arena);
+
+/* `size_bytes` (0 is served as 1) at a multiple of `alignment_bytes`, a power of two; valid until
+ * reset or deinit; not cleared. NULL when the limit or the host refuses; sets no error detail. */
+void *hr__arena_alloc(hr__arena *arena, size_t size_bytes, size_t alignment_bytes);
+
+/* The same for `count` elements, all bytes zero. A product that overflows is refused as by the
+ * limit. */
+void *hr__arena_alloc_array(hr__arena *arena, size_t count, size_t element_bytes,
+                            size_t alignment_bytes);
+
+/* A copy of `size_bytes` bytes with a zero behind them that is not counted. NULL as above. */
+char *hr__arena_copy(hr__arena *arena, const void *bytes, size_t size_bytes);
+
+#endif /* HR_BASE_ARENA_H */

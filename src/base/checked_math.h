@@ -1,0 +1,106 @@
+/* checked_math.h - arithmetic on numbers we did not choose.
+ *
+ * Each function answers whether the result fits and stores it only then. Numbers from a caller or
+ * a file go through these; numbers already bounded may be added plainly. */
+#ifndef HR_BASE_CHECKED_MATH_H
+#define HR_BASE_CHECKED_MATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool hr__add_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t sum;
+    if (__builtin_add_overflow(a, b, &sum))
+        return false;
+    *out = sum;
+    return true;
+}
+
+static inline bool hr__sub_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    if (b > a)
+        return false;
+    *out = a - b;
+    return true;
+}
+
+static inline bool hr__mul_u64(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        return false;
+    *out = product;
+    return true;
+}
+
+/* The next multiple of `step`, which need not be a power of two but must not be zero. */
+static inline bool hr__align_up_u64(uint64_t value, uint64_t step, uint64_t *out)
+{
+    uint64_t remainder = value % step;
+    return hr__add_u64(value, remainder != 0 ? step - remainder : 0, out);
+}
+
+static inline uint64_t hr__align_down_u64(uint64_t value, uint64_t step)
+{
+    return value - value % step;
+}
+
+static inline uint64_t hr__ceil_div_u64(uint64_t value, uint64_t divisor)
+{
+    return value / divisor + (value % divisor != 0);
+}
+
+static inline bool hr__is_power_of_two_u64(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* floor(log2(value)); value must not be zero. */
+static inline unsigned hr__floor_log2_u64(uint64_t value)
+{
+    return 63u - (unsigned)__builtin_clzll(value);
+}
+
+/* ceil(log2(value)); value must not be zero. */
+static inline unsigned hr__ceil_log2_u64(uint64_t value)
+{
+    return hr__floor_log2_u64(value) + !hr__is_power_of_two_u64(value);
+}
+
+static inline bool hr__narrow_u32(uint64_t value, uint32_t *out)
+{
+    if (value > UINT32_MAX)
+        return false;
+    *out = (uint32_t)value;
+    return true;
+}
+
+static inline bool hr__narrow_size(uint64_t value, size_t *out)
+{
+    if (value > SIZE_MAX)
+        return false;
+    *out = (size_t)value;
+    return true;
+}
+
+static inline bool hr__narrow_i64(uint64_t value, int64_t *out)
+{
+    if (value > INT64_MAX)
+        return false;
+    *out = (int64_t)value;
+    return true;
+}
+
+static inline uint64_t hr__min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t hr__max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+#endif /* HR_BASE_CHECKED_MATH_H */

@@ -1,0 +1,99 @@
+/* ranked_mutex.c - the contended side of the lock, and the rank check. */
+#include "base/ranked_mutex.h"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h" /* HR_ASSERT */
+
+/* Pauses grow fourfold from the first to the last number; after ROUNDS_BEFORE_SLEEP looks the
+ * thread sleeps. The first is short, for a chance meeting; the last is long, so that under steady
+ * contention a lock stays with its owner for dozens of turns. A pause instruction takes 40 to 140
+ * cycles on current x86, so all rounds add up to some hundred microseconds: much longer than a
+ * critical section without driver calls, shorter than a time slice. */
+enum { FIRST_PAUSES = 1, LAST_PAUSES = 1024, ROUNDS_BEFORE_SLEEP = 12 };
+
+static inline void pause_briefly(unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+#if defined(__x86_64__) || defined(__i386__)
+        __builtin_ia32_pause();
+#else
+        atomic_signal_fence(memory_order_seq_cst);
+#endif
+    }
+}
+
+static bool has_barrier; /* written once, by register_barrier() */
+
+static void register_barrier(void)
+{
+    has_barrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/* Every thread of the process passes a full barrier before this returns. */
+static bool run_barrier_everywhere(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_barrier);
+    return has_barrier && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+static bool try_lock(hr__mutex *mutex)
+{
+    return atomic_load_explicit(&mutex->is_held, memory_order_relaxed) == 0 &&
+           atomic_exchange_explicit(&mutex->is_held, 1, memory_order_acquire) == 0;
+}
+
+void hr__mutex_lock_slow(hr__mutex *mutex)
+{
+    static const struct timespec one_millisecond = {0, 1000000};
+    unsigned pauses = FIRST_PAUSES;
+    for (int round = 0; round < ROUNDS_BEFORE_SLEEP; round++) {
+        pause_briefly(pauses);
+        pauses = pauses < LAST_PAUSES ? pauses * 4 : LAST_PAUSES;
+        if (try_lock(mutex))
+            return;
+    }
+    /* One wake-up at a time is under way. Whoever it reaches takes the lock with owes_wake set, or
+     * sets it again and sleeps, so the sleepers behind it are not forgotten. */
+    for (;;) {
+        atomic_store_explicit(&mutex->owes_wake, 1, memory_order_seq_cst);
+        bool has_run = run_barrier_everywhere();
+        if (try_lock(mutex))
+            return;
+        syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAIT_PRIVATE, 1,
+                has_run ? NULL : &one_millisecond, NULL, 0);
+    }
+}
+
+void hr__mutex_wake_one(hr__mutex *mutex)
+{
+    atomic_store_explicit(&mutex->owes_wake, 0, memory_order_seq_cst);
+    syscall(SYS_futex, (uint32_t *)&mutex->owes_wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+#ifdef HR_CHECKS
+/* The ranks this thread holds, innermost last. */
+enum { MOST_HELD = 8 };
+static _Thread_local uint32_t held_ranks[MOST_HELD];
+static _Thread_local unsigned held_count;
+
+void hr__mutex_note_locked(const hr__mutex *mutex)
+{
+    HR_ASSERT(held_count < MOST_HELD);
+    HR_ASSERT(held_count == 0 || held_ranks[held_count - 1] < mutex->rank);
+    held_ranks[held_count++] = mutex->rank;
+}
+
+void hr__mutex_note_unlocked(const hr__mutex *mutex)
+{
+    HR_ASSERT(held_count > 0 && held_ranks[held_count - 1] == mutex->rank);
+    held_count--;
+}
+#endif

@@ -1,0 +1,148 @@
+/* string_table.c - a hash table of ids beside an array of strings.
+ *
+ * Two arrays: the strings in order of their ids, and twice as many slots, of which at most half are
+ * taken, probed one after the other. Both double together. The arena keeps the arrays that were
+ * outgrown until it is reset; together they are smaller than the ones in use. */
+#include "base/string_table.h"
+
+#include <stdalign.h>
+#include <string.h>
+
+#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/clock.h"
+#include "base/error.h" /* HR_ASSERT */
+
+struct hr__string_entry {
+    hr__string string;
+    uint64_t hash;
+};
+
+enum { FIRST_CAPACITY = 64 };
+
+static uint64_t mix(uint64_t state, uint64_t word)
+{
+    state = (state ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+    return state ^ (state >> 29);
+}
+
+static uint64_t hash_of(const hr__string_table *table, const char *bytes, size_t size_bytes)
+{
+    uint64_t state = mix(table->seed, size_bytes);
+    while (size_bytes > 0) {
+        uint64_t word = 0;
+        size_t taken = size_bytes < sizeof word ? size_bytes : sizeof word;
+        memcpy(&word, bytes, taken);
+        state = mix(state, word);
+        bytes += taken;
+        size_bytes -= taken;
+    }
+    return mix(state, state >> 32);
+}
+
+void hr__string_table_init(hr__string_table *table, hr__arena *arena, uint32_t count_limit,
+                           size_t bytes_limit)
+{
+    *table = (hr__string_table){
+        .arena = arena,
+        .count_limit = (uint32_t)hr__min_u64(count_limit, HR__STRING_TABLE_LARGEST_COUNT),
+        .bytes_limit = bytes_limit,
+        .seed = mix((uint64_t)(uintptr_t)table, hr__clock_monotonic_ns()),
+    };
+}
+
+/* The slot that holds these bytes, or the empty one where they would go. There must be slots. */
+static size_t slot_for(const hr__string_table *table, const char *bytes, size_t size_bytes,
+                       uint64_t hash)
+{
+    size_t mask = (size_t)table->entry_capacity * 2 - 1;
+    size_t slot = (size_t)hash & mask;
+    for (; table->slots[slot] != 0; slot = (slot + 1) & mask) {
+        const hr__string_entry *entry = &table->entries[table->slots[slot] - 1];
+        if (entry->hash == hash && entry->string.size_bytes == size_bytes &&
+            memcmp(entry->string.bytes, bytes, size_bytes) == 0)
+            break;
+    }
+    return slot;
+}
+
+static bool grow(hr__string_table *table)
+{
+    size_t capacity =
+        table->entry_capacity != 0 ? (size_t)table->entry_capacity * 2 : FIRST_CAPACITY;
+    /* One piece for both, so that a failure leaves nothing behind in the arena. */
+    hr__string_entry *entries = hr__arena_alloc_array(
+        table->arena, capacity, sizeof(hr__string_entry) + 2 * sizeof(uint32_t),
+        alignof(hr__string_entry));
+    if (entries == NULL)
+        return false;
+    uint32_t *slots = (uint32_t *)(entries + capacity);
+    if (table->count != 0)
+        memcpy(entries, table->entries, table->count * sizeof *entries);
+    size_t mask = capacity * 2 - 1;
+    for (uint32_t id = 0; id < table->count; id++) {
+        size_t slot = (size_t)entries[id].hash & mask;
+        while (slots[slot] != 0)
+            slot = (slot + 1) & mask;
+        slots[slot] = id + 1;
+    }
+    table->entries = entries;
+    table->slots = slots;
+    table->entry_capacity = (uint32_t)capacity;
+    return true;
+}
+
+static bool refused(hr__string_table *table, bool is_by_limit)
+{
+    table->has_hit_limit = table->has_hit_limit || is_by_limit;
+    return false;
+}
+
+bool hr__string_table_find(const hr__string_table *table, const void *bytes, size_t size_bytes,
+                           uint32_t *id)
+{
+    if (table->entry_capacity == 0)
+        return false;
+    const char *start = bytes != NULL ? bytes : "";
+    size_t slot = slot_for(table, start, size_bytes, hash_of(table, start, size_bytes));
+    if (table->slots[slot] == 0)
+        return false;
+    *id = table->slots[slot] - 1;
+    return true;
+}
+
+bool hr__string_table_add(hr__string_table *table, const void *bytes, size_t size_bytes,
+                          uint32_t *id)
+{
+    const char *start = bytes != NULL ? bytes : "";
+    uint64_t hash = hash_of(table, start, size_bytes);
+    size_t slot = 0;
+    if (table->entry_capacity != 0) {
+        slot = slot_for(table, start, size_bytes, hash);
+        if (table->slots[slot] != 0) {
+            *id = table->slots[slot] - 1;
+            return true;
+        }
+    }
+    if (table->count >= table->count_limit || size_bytes > table->bytes_limit - table->bytes)
+        return refused(table, true);
+    if (table->count == table->entry_capacity) {
+        if (!grow(table))
+            return refused(table, table->arena->has_hit_limit);
+        slot = slot_for(table, start, size_bytes, hash);
+    }
+    char *copy = hr__arena_copy(table->arena, start, size_bytes);
+    if (copy == NULL)
+        return refused(table, table->arena->has_hit_limit);
+
+    table->entries[table->count] = (hr__string_entry){.string = {copy, size_bytes}, .hash = hash};
+    table->slots[slot] = ++table->count;
+    table->bytes += size_bytes;
+    *id = table->count - 1;
+    return true;
+}
+
+hr__string hr__string_table_get(const hr__string_table *table, uint32_t id)
+{
+    HR_ASSERT(id < table->count);
+    return table->entries[id].string;
+}

@@ -1,0 +1,68 @@
+/* string_table.h - each string once, and a small number for it.
+ *
+ * A recording names the same few thousand files and functions in millions of frames. The table
+ * keeps one copy of each and hands out ids 0, 1, 2 ... in the order in which strings first came;
+ * two strings are equal exactly if their ids are.
+ *
+ * Strings are any bytes with a length. All memory comes from the arena given at init, which the
+ * table borrows: there is no deinit, and strings live as long as the arena's pieces. Where the
+ * strings are not ours, limits on their number and their bytes keep the table from growing without
+ * end, and the hash starts from a number a file cannot know, so that nobody can prepare a file
+ * whose strings all collide.
+ *
+ * No locks: one thread at a time. */
+#ifndef HR_BASE_STRING_TABLE_H
+#define HR_BASE_STRING_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+/* The most strings there can be: an id fits 32 bits, and none is UINT32_MAX. */
+#define HR__STRING_TABLE_LARGEST_COUNT (UINT32_C(1) << 31)
+
+typedef struct hr__string {
+    const char *bytes; /* owned by the arena; a zero follows that is not counted */
+    size_t size_bytes;
+} hr__string;
+
+typedef struct hr__string_entry hr__string_entry;
+
+typedef struct hr__string_table {
+    hr__arena *arena;          /* borrowed */
+    hr__string_entry *entries; /* by id */
+    uint32_t *slots;           /* hash -> id + 1; 0 is empty */
+    uint32_t count;
+    uint32_t entry_capacity; /* slots: twice that; 0 or a power of two */
+    uint32_t count_limit;
+    size_t bytes; /* of all strings together */
+    size_t bytes_limit;
+    uint64_t seed;
+    bool has_hit_limit; /* a string was refused because of a limit, the arena's included */
+} hr__string_table;
+
+/* Takes no memory yet. Limits beyond what can be are brought down to it. */
+void hr__string_table_init(hr__string_table *table, hr__arena *arena, uint32_t count_limit,
+                           size_t bytes_limit);
+
+/* Stores the id of these bytes, adding them if they are new. `bytes` may be NULL where
+ * `size_bytes` is 0. false, with the table and `*id` as they were, when a limit or the host
+ * refuses; sets no error detail, and `has_hit_limit` tells the two apart. */
+bool hr__string_table_add(hr__string_table *table, const void *bytes, size_t size_bytes,
+                          uint32_t *id);
+
+/* Stores the id only if the bytes are there already; never needs memory. */
+bool hr__string_table_find(const hr__string_table *table, const void *bytes, size_t size_bytes,
+                           uint32_t *id);
+
+/* `id` must be below the count. */
+hr__string hr__string_table_get(const hr__string_table *table, uint32_t id);
+
+static inline uint32_t hr__string_table_count(const hr__string_table *table)
+{
+    return table->count;
+}
+
+#endif /* HR_BASE_STRING_TABLE_H */

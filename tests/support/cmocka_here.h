@@ -1,0 +1,12 @@
+/* cmocka_here.h - cmocka, and what it wants included before it. */
+#ifndef HR_TESTS_CMOCKA_HERE_H
+#define HR_TESTS_CMOCKA_HERE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#endif

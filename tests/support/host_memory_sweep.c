@@ -1,0 +1,55 @@
+/* host_memory_sweep.c - the loop around a scenario.
+ *
+ * Whether the failure struck is told from the number of allocations the run asked for: the n-th is
+ * the one that fails, so it struck exactly if there were n. */
+#include "support/host_memory_sweep.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/host_memory.h"
+
+#include "support/cmocka_here.h"
+
+enum { MOST_RUNS = 10000 };
+
+bool hr_test_find_host_memory_fault(hr_test_scenario scenario, void *context, uint64_t most_runs,
+                                    char *complaint, size_t complaint_bytes)
+{
+    for (uint64_t nth = 1; nth <= most_runs; nth++) {
+        hr__host_memory_use before = hr__host_memory_get_use();
+        hr__host_memory_fail_at(nth);
+        bool has_succeeded = scenario(context);
+        hr__host_memory_fail_at(0);
+        hr__host_memory_use after = hr__host_memory_get_use();
+
+        if (after.in_use_bytes != before.in_use_bytes) {
+            snprintf(complaint, complaint_bytes,
+                     "allocation %" PRIu64 " failing: %" PRIu64 " bytes in use before, %" PRIu64
+                     " after",
+                     nth, before.in_use_bytes, after.in_use_bytes);
+            return true;
+        }
+        if (after.call_count - before.call_count >= nth)
+            continue; /* it struck */
+        if (!has_succeeded) {
+            snprintf(complaint, complaint_bytes,
+                     "the scenario fails without any failed allocation");
+            return true;
+        }
+        if (nth == 1) {
+            snprintf(complaint, complaint_bytes, "the scenario takes no host memory");
+            return true;
+        }
+        return false;
+    }
+    snprintf(complaint, complaint_bytes, "no run without a failure in %" PRIu64, most_runs);
+    return true;
+}
+
+void hr_test_sweep_host_memory(hr_test_scenario scenario, void *context)
+{
+    char complaint[160];
+    if (hr_test_find_host_memory_fault(scenario, context, MOST_RUNS, complaint, sizeof complaint))
+        fail_msg("%s", complaint);
+}

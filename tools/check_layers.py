@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""check_layers.py - an #include points only downwards.
+
+Holds every #include "..." of ours against the table below, which is the architecture in a form a
+machine can read: who may include whom. Prints each line that breaks it and exits with 1.
+"""
+import pathlib
+import re
+import sys
+
+# folder -> the folders whose headers it may include, besides its own and the public ones
+LAYERS = {
+    "src/base": [],
+    "src/device": ["src/base"],
+    "src/engine": ["src/base", "src/device"],
+    "src/pool": ["src/base", "src/device", "src/engine"],
+    "src/model": ["src/base"],
+    "src/export": ["src/base", "src/model"],
+    "src/record": ["src/base", "src/pool", "src/model", "src/export"],
+    "src/format": ["src/base", "src/model"],
+    "src/analysis": ["src/base", "src/device", "src/engine", "src/pool", "src/model",
+                     "src/format", "src/export"],
+    "src/report": ["src/base", "src/model", "src/analysis", "src/export"],
+    "include/headroom": [],
+    "cli": [],
+    "adapters": [],
+}
+# Tests and benchmarks may look everywhere.
+EVERYWHERE = list(LAYERS) + ["tests"]
+for observer in ("tests", "bench"):
+    LAYERS[observer] = EVERYWHERE
+
+# Projects of somebody else's, kept here to be built against what was installed.
+OUTSIDERS = ("tests/install/",)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def layer_of(path):
+    """The row of the table that a file belongs to, or None."""
+    for layer in sorted(LAYERS, key=len, reverse=True):
+        if path.startswith(layer + "/"):
+            return layer
+    return None
+
+
+def resolve(root, including, name):
+    """The file that `name` means in `including`, relative to the root, or None."""
+    folders = [root / "include", root / "src", (root / including).parent]
+    if including.startswith(("tests/", "bench/")):
+        folders += [root / "tests", root]
+    for folder in folders:
+        candidate = folder / name
+        if candidate.is_file():
+            return candidate.resolve().relative_to(root).as_posix()
+    return None
+
+
+def faults_of(root, path):
+    """Yields (line number, what is wrong) for each include of one file."""
+    own = layer_of(path)
+    if own is None:
+        yield 0, "its folder is not in the table of layers"
+        return
+    for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match is None:
+            continue
+        quote, name = match.groups()
+        target = resolve(root, path, name)
+        if quote == "<" and target is None:
+            continue  # the system's
+        if target is None:
+            yield number, f'"{name}" is no header of ours'
+            continue
+        if name.endswith(".c"):
+            yield number, f'"{name}" is a source, not a header'
+            continue
+        layer = layer_of(target)
+        if layer not in (own, "include/headroom") and layer not in LAYERS[own]:
+            yield number, f'"{name}": {own} may not include {layer}'
+        elif path.startswith("src/") and target != "src/" + name and layer != "include/headroom":
+            yield number, f'"{name}": write it from the root of src, "{target[4:]}"'
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    sources = sorted(path.relative_to(root).as_posix()
+                     for top in ("include", "src", "cli", "adapters", "tests", "bench")
+                     for path in (root / top).rglob("*") if path.suffix in (".c", ".h", ".cpp"))
+    sources = [path for path in sources if not path.startswith(OUTSIDERS)]
+    fault_count = 0
+    for path in sources:
+        for number, fault in faults_of(root, path):
+            print(f"{path}:{number}: {fault}")
+            fault_count += 1
+    if not sources:
+        print(f"{root}: no sources found")
+        return 1
+    print(f"layers: {len(sources)} files, {fault_count} faults")
+    return 1 if fault_count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

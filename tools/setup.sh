@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# setup.sh [--check] GROUP... - sees that this machine has what the groups need.
+#
+#   build   to build the libraries, the program and the man pages
+#   test    to run `make test` and `make fuzz`
+#   bench   to run `make bench`
+#   style   to run `make format` and `make tidy`
+#
+# It looks for what is used (commands, pkg-config modules, a compiler's parts), never for package
+# names: a compiler built by hand is as good as Debian's. What is there is left alone, in whatever
+# version it is; only what is missing is installed, through apt, as root or with a sudo that asks
+# nothing. Where that cannot be, it says what is missing and the exact command, and exits with 3.
+# When nothing is missing it only looks, which takes a moment and no network.
+set -euo pipefail
+
+# group | how to look | what | Debian packages that bring it | what for
+needs='
+build|c_compiler|cc|gcc libc6-dev|the C compiler and the C library headers
+build|cmake_3_22|cmake|cmake|configuring; 3.22 or newer
+build|any_of|ninja make|ninja-build|building
+build|command|pkg-config|pkg-config|finding libraries
+build|command|scdoc|scdoc|the man pages
+test|module|cmocka|libcmocka-dev|the unit tests
+test|command|clang|clang|the second compiler
+test|clang_runtime|fuzzer|@clang_runtime|sanitizers and fuzzing with clang
+test|any_of|clang++ c++ g++|g++|the public headers as C++11
+test|command|python3|python3|the checks and the command-line tests
+test|command|nm|binutils|the check of exported symbols
+bench|command|valgrind|valgrind|counting instructions
+style|command|clang-format|clang-format|make format
+style|command|clang-tidy|clang-tidy|make tidy
+'
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# cc alone is not enough: Debian's gcc comes without the C library's headers and start files.
+has_c_compiler() {
+    local start_file
+    have cc && start_file=$(cc -print-file-name=crt1.o 2>/dev/null) && [ -e "$start_file" ]
+}
+
+has_cmake_3_22() {
+    local version
+    have cmake && version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p') &&
+        [ "$(printf '3.22\n%s\n' "$version" | sort -V | head -n 1)" = 3.22 ]
+}
+
+has_any_of() {
+    local name
+    for name in $1; do have "$name" && return 0; done
+    return 1
+}
+
+# Linking is the proof; looking where clang says it would be is the same answer in a tenth of the
+# time, where it is yes.
+has_clang_runtime() {
+    local folder file scratch status=1
+    have clang || return 1
+    folder=$(clang -print-runtime-dir 2>/dev/null) || folder=
+    for file in "$folder"/libclang_rt.fuzzer*.a; do [ -e "$file" ] && return 0; done
+    scratch=$(mktemp -d)
+    echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return !d && n; }' |
+        clang -fsanitize=fuzzer,address -x c - -o "$scratch/trial" 2>/dev/null && status=0
+    rm -rf "$scratch"
+    return $status
+}
+
+clang_runtime_package() {
+    local major=
+    if have clang; then major=$(clang -dumpversion | cut -d . -f 1); fi
+    echo "libclang-rt-${major:+$major-}dev"
+}
+
+is_there() {
+    case $1 in
+    command) have "$2" ;;
+    any_of) has_any_of "$2" ;;
+    module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;
+    c_compiler | cmake_3_22 | clang_runtime) "has_$1" ;;
+    *) echo "setup: no way to look for '$1'" >&2; exit 2 ;;
+    esac
+}
+
+# Fills `missing` (one line each, for people) and `packages`.
+look() {
+    local group how what package purpose names
+    missing=() packages=()
+    while IFS='|' read -r group how what package purpose; do
+        [[ -n $group && " $groups " == *" $group "* ]] || continue
+        is_there "$how" "$what" && continue
+        missing+=("$what ($purpose)")
+        if [ "$package" = @clang_runtime ]; then package=$(clang_runtime_package); fi
+        read -r -a names <<<"$package"
+        packages+=("${names[@]}")
+    done <<<"$needs"
+}
+
+only_look=no groups=
+for word in "$@"; do
+    case $word in
+    --check) only_look=yes ;;
+    build | test | bench | style) groups+=" $word" ;;
+    *) echo "usage: tools/setup.sh [--check] build|test|bench|style..." >&2; exit 2 ;;
+    esac
+done
+groups=${groups:- build}
+
+look
+[ ${#missing[@]} -gt 0 ] || exit 0
+printf 'setup: missing: %s\n' "${missing[@]}" >&2
+
+if ! have apt-get; then
+    echo "setup: no apt-get here; install the above by this system's own means (the Debian" \
+        "packages are: ${packages[*]})" >&2
+    exit 3
+fi
+as_root=()
+if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
+if [ $only_look = yes ] || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
+    echo "setup: to install them: sudo apt-get install --no-install-recommends ${packages[*]}" >&2
+    exit 3
+fi
+
+echo "setup: installing ${packages[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -q
+# A package this release does not have may be part of another one; the second look will tell.
+known=()
+for package in "${packages[@]}"; do
+    if apt-cache show "$package" >/dev/null 2>&1; then known+=("$package"); fi
+done
+"${as_root[@]}" apt-get install -q -y --no-install-recommends "${known[@]}"
+hash -r
+look
+if [ ${#missing[@]} -gt 0 ]; then
+    printf 'setup: still missing: %s\n' "${missing[@]}" >&2
+    exit 3
+fi
