@@ -1,0 +1,253 @@
+/* device.h - the device table: what owns memory, and how to ask it.
+ *
+ * Words: a device owns memory. *Plain* memory is taken and given back in one piece at an address
+ * the device chooses. *Virtual* memory comes apart: addresses are reserved, physical memory is
+ * created as handles, and a handle is mapped at a reserved address, perhaps at several at once.
+ * An event marks a point in a stream's work.
+ *
+ * Three devices come with the library: hr_cuda_device_open() (a GPU, through its driver),
+ * hr_host_device_create() (real bytes behind mmap, with the same mapping rules) and
+ * hr_simulated_device_create() (arithmetic only). Bring your own by filling an hr_device: it must
+ * pass tests/contract/device_contract.c.
+ *
+ * Preconditions, stated once. They are the caller's duty, and the engines keep them; the host and
+ * simulated devices check them and answer HR_ERR_INVALID_ARGUMENT, a driver answers as it likes:
+ *   - sizes are not zero; sizes of handles and of reservations, and mapped addresses, are
+ *     multiples of properties.granularity_bytes
+ *   - map() covers one whole handle, inside one reservation, where nothing is mapped
+ *   - unmap() covers whole mappings, everything in its range being mapped
+ *   - set_access() covers whole mappings; a fresh mapping cannot be touched before it
+ *   - release() may come while a handle is mapped: the memory goes when the last mapping does
+ *   - unreserve() names a whole reservation in which nothing is mapped
+ *
+ * Results: HR_OK; HR_ERR_OUT_OF_MEMORY only where the device has no room for what was asked;
+ * HR_ERR_DEVICE for every other refusal, hr_last_error() then carrying the driver's own code and
+ * text; HR_ERR_HOST_MEMORY; HR_ERR_UNSUPPORTED where properties say so. A call that fails changed
+ * nothing, and its out-parameters keep their value.
+ *
+ * Every function may be called from any thread at any time, and never calls back into the caller.
+ * None is called from a destructor at process exit or in a forked child. */
+#ifndef HEADROOM_DEVICE_H
+#define HEADROOM_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h> /* size_t */
+#include <stdint.h> /* uint64_t */
+
+#include "headroom/status.h" /* hr_status, HR_API, HR_MUST_CHECK */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint64_t hr_device_ptr;   /* an address on the device: never dereferenced on the host */
+typedef uint64_t hr_stream;       /* the driver's stream handle, passed through; 0 = default */
+typedef uint64_t hr_device_event; /* a device's event; 0 = none */
+typedef uint64_t hr_handle;       /* physical memory without an address; 0 = none */
+
+#define HR_NULL ((hr_device_ptr)0)
+
+/* What a device is and can do. Set when it is made, then read-only. */
+typedef struct hr_device_properties {
+    char name[64];              /* "NVIDIA H200", "host", "simulated" */
+    int index;                  /* the number users know it by; appears in messages */
+    uint64_t total_bytes;       /* all of its memory, as PyTorch's totalGlobalMem */
+    uint64_t granularity_bytes; /* of handles and mappings; 0 without virtual memory */
+    bool has_virtual_memory;    /* reserve ... set_access work */
+    bool has_bytes;             /* write, read, fill and copy move real data */
+    bool has_pinned_memory;     /* host_take, host_give_back work */
+} hr_device_properties;
+
+/* One process's use of the device's memory. */
+typedef struct hr_process_memory {
+    uint64_t used_bytes; /* UINT64_MAX: the driver would not say */
+    uint32_t pid;
+    bool is_this_process;
+} hr_process_memory;
+
+/* The table. `context` is the device's own. */
+typedef struct hr_device_table {
+    size_t struct_size; /* sizeof(hr_device_table); newer fields of an older table count as NULL */
+
+    /* Plain memory. Addresses are aligned to at least 512 bytes. give_back() may wait for work
+     * that is queued on the device (cuMemFree does). */
+    hr_status (*take)(void *context, uint64_t size_bytes, hr_device_ptr *out);
+    hr_status (*give_back)(void *context, hr_device_ptr address);
+
+    /* Virtual memory. */
+    hr_status (*reserve)(void *context, uint64_t size_bytes, hr_device_ptr *out);
+    hr_status (*unreserve)(void *context, hr_device_ptr address, uint64_t size_bytes);
+    hr_status (*create)(void *context, uint64_t size_bytes, hr_handle *out);
+    hr_status (*release)(void *context, hr_handle handle);
+    hr_status (*map)(void *context, hr_device_ptr address, uint64_t size_bytes, hr_handle handle);
+    hr_status (*unmap)(void *context, hr_device_ptr address, uint64_t size_bytes);
+    hr_status (*set_access)(void *context, hr_device_ptr address, uint64_t size_bytes);
+
+    /* Streams and events. An event that was never recorded is complete. event_query() answers
+     * HR_OK or HR_ERR_NOT_READY (which is no failure and leaves hr_last_error() alone). */
+    hr_status (*stream_create)(void *context, hr_stream *out);
+    hr_status (*stream_destroy)(void *context, hr_stream stream);
+    hr_status (*stream_synchronize)(void *context, hr_stream stream);
+    hr_status (*stream_wait_event)(void *context, hr_stream stream, hr_device_event event);
+    hr_status (*stream_is_capturing)(void *context, hr_stream stream, bool *out);
+    hr_status (*event_create)(void *context, hr_device_event *out);
+    hr_status (*event_destroy)(void *context, hr_device_event event);
+    hr_status (*event_record)(void *context, hr_device_event event, hr_stream stream);
+    hr_status (*event_query)(void *context, hr_device_event event);
+    hr_status (*event_synchronize)(void *context, hr_device_event event);
+    hr_status (*synchronize)(void *context); /* waits for everything on the device */
+
+    /* Bytes. write() and read() are complete on return; fill() and copy() are queued on `stream`.
+     * HR_ERR_UNSUPPORTED without has_bytes. */
+    hr_status (*write)(void *context, hr_device_ptr to, const void *from, uint64_t size_bytes);
+    hr_status (*read)(void *context, void *to, hr_device_ptr from, uint64_t size_bytes);
+    hr_status (*fill)(void *context, hr_device_ptr to, uint8_t value, uint64_t size_bytes,
+                      hr_stream stream);
+    hr_status (*copy)(void *context, hr_device_ptr to, hr_device_ptr from, uint64_t size_bytes,
+                      hr_stream stream);
+
+    /* Page-locked host memory. host_register() locks memory the caller has already. */
+    hr_status (*host_take)(void *context, uint64_t size_bytes, void **out);
+    hr_status (*host_give_back)(void *context, void *address);
+    hr_status (*host_register)(void *context, void *address, uint64_t size_bytes);
+    hr_status (*host_unregister)(void *context, void *address);
+
+    /* Free and total bytes of the device as it is now, other processes' use included. */
+    hr_status (*memory_info)(void *context, uint64_t *free_bytes, uint64_t *total_bytes);
+
+    /* Who uses the device. Stores at most `capacity` entries and the number there are. NULL or
+     * HR_ERR_UNSUPPORTED where this cannot be known. */
+    hr_status (*processes)(void *context, hr_process_memory *entries, size_t capacity,
+                           size_t *count);
+
+    /* Ends the device. Everything taken from it must have been given back. */
+    void (*destroy)(void *context);
+} hr_device_table;
+
+/* A device. Filled by whoever makes it; read-only afterwards. */
+typedef struct hr_device {
+    const hr_device_table *table; /* borrowed, static */
+    void *context;                /* the table's first argument */
+    hr_device_properties properties;
+} hr_device;
+
+/* Ends a device made by one of the functions below; NULL does nothing. Pools on it must be gone. */
+HR_API void hr_device_destroy(hr_device *device);
+
+/* ---- a GPU ----------------------------------------------------------------------------------- */
+
+/* Opens CUDA device `index` through the driver found on this machine, and retains its primary
+ * context (the one PyTorch and the CUDA runtime use).
+ *
+ * HR_ERR_NO_DEVICE      no driver library, no such device; hr_last_error() says what was tried
+ * HR_ERR_OUT_OF_MEMORY  no room for the context
+ * HR_ERR_DEVICE         the driver refused otherwise
+ * HR_ERR_HOST_MEMORY, HR_ERR_INVALID_ARGUMENT */
+HR_API HR_MUST_CHECK hr_status hr_cuda_device_open(int index, hr_device **out);
+
+/* ---- host memory with the same rules --------------------------------------------------------- */
+
+/* A device of `capacity_bytes` whose memory is real host memory (memfd and mmap). Device
+ * addresses are host addresses: a test may dereference them, and touching a page that is not
+ * mapped, or has no access yet, is a fault. Streams complete at once unless held (below). */
+HR_API HR_MUST_CHECK hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out);
+
+/* ---- arithmetic only ------------------------------------------------------------------------- */
+
+/* The kinds of call a simulated or host device counts, charges for and can fail. */
+#define HR_DEVICE_CALL_LIST(X)                                                                     \
+    X(TAKE, take)                                                                                  \
+    X(GIVE_BACK, give_back)                                                                        \
+    X(RESERVE, reserve)                                                                            \
+    X(UNRESERVE, unreserve)                                                                        \
+    X(CREATE, create)                                                                              \
+    X(RELEASE, release)                                                                            \
+    X(MAP, map)                                                                                    \
+    X(UNMAP, unmap)                                                                                \
+    X(SET_ACCESS, set_access)                                                                      \
+    X(STREAM, stream)                                                                              \
+    X(EVENT_CREATE, event_create)                                                                  \
+    X(EVENT_RECORD, event_record)                                                                  \
+    X(EVENT_QUERY, event_query)                                                                    \
+    X(SYNCHRONIZE, synchronize)                                                                    \
+    X(HOST_TAKE, host_take)                                                                        \
+    X(HOST_GIVE_BACK, host_give_back)                                                              \
+    X(MEMORY_INFO, memory_info)
+
+typedef enum hr_device_call {
+#define HR__DEVICE_CALL_ENUM(upper, lower) HR_DEVICE_CALL_##upper,
+    HR_DEVICE_CALL_LIST(HR__DEVICE_CALL_ENUM)
+#undef HR__DEVICE_CALL_ENUM
+        HR_DEVICE_CALL_KINDS
+} hr_device_call;
+
+/* What one call costs: `base_ns` plus `ns_per_gib` times its size (per handle where a call covers
+ * several). */
+typedef struct hr_call_cost {
+    uint64_t base_ns;
+    uint64_t ns_per_gib;
+} hr_call_cost;
+
+typedef struct hr_simulated_options {
+    size_t struct_size;         /* sizeof(hr_simulated_options) */
+    uint64_t capacity_bytes;    /* what can be taken and created; 0 = 80 GiB */
+    uint64_t total_bytes;       /* what properties.total_bytes says; 0 = capacity_bytes */
+    uint64_t granularity_bytes; /* 0 = 2 MiB */
+    int index;                  /* properties.index */
+    bool without_virtual_memory;
+    bool manual_streams; /* events complete only by hr_device_complete() or a synchronize */
+    bool has_costs;      /* use `costs`; otherwise the costs measured on an H200 */
+    hr_call_cost costs[HR_DEVICE_CALL_KINDS];
+} hr_simulated_options;
+
+/* `options` may be NULL. Addresses it makes up descend for plain memory and ascend for
+ * reservations, as a GPU's mostly do (it matters: PyTorch breaks ties by address). */
+HR_API HR_MUST_CHECK hr_status hr_simulated_device_create(const hr_simulated_options *options,
+                                                          hr_device **out);
+
+/* The next take() or reserve() that is not yet promised an address returns `address`. Several
+ * calls queue up. HR_ERR_INVALID_ARGUMENT for a device that is not simulated. */
+HR_API HR_MUST_CHECK hr_status hr_simulated_dictate_address(hr_device *device,
+                                                            hr_device_ptr address);
+
+/* ---- for tests: simulated and host devices --------------------------------------------------- */
+
+/* Any other device answers HR_ERR_INVALID_ARGUMENT to these. Calls that move bytes, end events or
+ * list processes are of no kind: they are not counted and cannot be scripted to fail. */
+
+/* What a device has been asked so far, calls that failed included. */
+typedef struct hr_device_calls {
+    uint64_t count[HR_DEVICE_CALL_KINDS];
+    uint64_t elapsed_ns;     /* what they cost; simulated device only */
+    uint64_t longest_ns;     /* the dearest single call */
+    uint64_t in_use_bytes;   /* plain memory and handles held now */
+    uint64_t peak_use_bytes; /* the most held at any moment */
+} hr_device_calls;
+
+HR_API HR_MUST_CHECK hr_status hr_device_get_calls(const hr_device *device, hr_device_calls *out);
+
+/* Makes the call number `nth` from now (1 = the next) fail with `status` and change nothing; every
+ * later call works. nth = 0 takes an earlier order back. Calls of the kinds STREAM to MEMORY_INFO
+ * count as well as memory calls. */
+HR_API HR_MUST_CHECK hr_status hr_device_fail_call(hr_device *device, uint64_t nth,
+                                                   hr_status status);
+
+/* From now on every call fails with HR_ERR_DEVICE, as after a GPU has fallen off the bus. */
+HR_API HR_MUST_CHECK hr_status hr_device_lose(hr_device *device);
+
+/* Changes how much can be held from now on; what is held already stays. */
+HR_API HR_MUST_CHECK hr_status hr_device_set_capacity(hr_device *device, uint64_t capacity_bytes);
+
+/* Streams that complete when told: while a device is held, events recorded on any stream stay
+ * incomplete until hr_device_complete(stream), a synchronize, or the end of the hold. */
+HR_API HR_MUST_CHECK hr_status hr_device_hold_streams(hr_device *device, bool is_held);
+HR_API HR_MUST_CHECK hr_status hr_device_complete(hr_device *device, hr_stream stream);
+
+/* Says what stream_is_capturing() answers for `stream`. */
+HR_API HR_MUST_CHECK hr_status hr_device_set_capturing(hr_device *device, hr_stream stream,
+                                                       bool is_capturing);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HEADROOM_DEVICE_H */

@@ -1,0 +1,395 @@
+/* device_books_virtual.c - reservations, handles, and which is mapped where.
+ *
+ * A reservation has one 32-bit entry per granule, made at its first mapping: an eighth more than a
+ * whole H200 in pages of 2 MiB is 80 thousand entries, and the system gives the untouched ones no
+ * memory. Against a tree of mappings this makes every check a glance at a few neighbouring words:
+ * is the place free, does the range begin and end where mappings do, is all of it mapped.
+ *
+ * An entry holds the slot of the handle mapped there, plus one; whether this granule is the first
+ * of its mapping; and whether the mapping has access. Handles are mapped whole, so the entries of a
+ * mapping follow each other, and the next first one, or an empty one, ends it. */
+#include "device/device_books.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checked_math.h" /* hr__narrow_size, hr__add_u64 */
+#include "base/error.h"
+#include "base/host_memory.h"
+
+#define ENTRY_IS_FIRST UINT32_C(0x80000000)
+#define ENTRY_HAS_ACCESS UINT32_C(0x40000000)
+#define ENTRY_SLOT_MASK UINT32_C(0x3fffffff) /* slot + 1 */
+
+enum { FIRST_HANDLE_CAPACITY = 64 };
+
+static hr_status check_support(const hr__books *books, const char *what)
+{
+    if (books->has_virtual_memory)
+        return HR_OK;
+    return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no virtual memory", what);
+}
+
+static bool is_granular(const hr__books *books, uint64_t value)
+{
+    return (value & (books->granularity_bytes - 1)) == 0;
+}
+
+static hr_status check_size(const hr__books *books, const char *what, uint64_t size_bytes)
+{
+    if (size_bytes != 0 && is_granular(books, size_bytes))
+        return HR_OK;
+    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                    "%s of %" PRIu64 " bytes: a multiple of %" PRIu64 " bytes is expected", what,
+                    size_bytes, books->granularity_bytes);
+}
+
+/* ---- reservations ---------------------------------------------------------------------------- */
+
+static hr__range *reservation_holding(hr__books *books, uint64_t address)
+{
+    hr__range *latest = books->latest_reservation;
+    if (latest != NULL && address - latest->address < latest->size_bytes)
+        return latest;
+    hr__range *found = hr__range_holding(books->reservations, address);
+    if (found != NULL)
+        books->latest_reservation = found;
+    return found;
+}
+
+hr_status hr__books_reserve(hr__books *books, uint64_t size_bytes, hr_device_ptr *out)
+{
+    HR__TRY(check_support(books, "reserve"));
+    HR__TRY(check_size(books, "reserve", size_bytes));
+    hr__range *range = hr__books_new_range(books);
+    if (range == NULL)
+        return hr__fail_host_memory(sizeof *range, "the books of a device");
+    hr_status status = books->backing->reserve(books->backing_context, size_bytes, &range->address);
+    if (status != HR_OK) {
+        hr__books_drop_range(books, range);
+        return status;
+    }
+    range->size_bytes = size_bytes;
+    hr__tree_insert(&books->reservations, &range->node, hr__range_before);
+    *out = range->address;
+    return HR_OK;
+}
+
+hr_status hr__books_unreserve(hr__books *books, hr_device_ptr address, uint64_t size_bytes)
+{
+    HR__TRY(check_support(books, "unreserve"));
+    hr__range *range = reservation_holding(books, address);
+    if (range == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "unreserve of %#" PRIx64 ": the start of a reservation is expected",
+                        address);
+    if (range->address != address || range->size_bytes != size_bytes)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "unreserve of %" PRIu64 " bytes at %#" PRIx64 ": the whole reservation is "
+                        "expected, %" PRIu64 " bytes at %#" PRIx64,
+                        size_bytes, address, range->size_bytes, range->address);
+    if (range->mapped_count != 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "unreserve of %#" PRIx64 ": %" PRIu64 " bytes are still mapped in it",
+                        address, range->mapped_count << books->granularity_log2);
+    if (books->backing->unreserve != NULL)
+        HR__TRY(books->backing->unreserve(books->backing_context, address, size_bytes));
+    if (books->latest_reservation == range)
+        books->latest_reservation = NULL;
+    hr__tree_remove(&books->reservations, &range->node);
+    hr__host_free(range->granules);
+    hr__books_drop_range(books, range);
+    return HR_OK;
+}
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+static hr_handle number_of(uint32_t slot, uint32_t generation)
+{
+    return (uint64_t)generation << 32 | (slot + 1);
+}
+
+/* The slot of a handle that was created and not released, or NULL. */
+static hr__handle_slot *held_handle(hr__books *books, hr_handle handle)
+{
+    uint64_t slot = (handle & UINT32_MAX) - 1; /* a handle of 0 wraps, and is past every count */
+    if (slot >= books->handle_count)
+        return NULL;
+    hr__handle_slot *found = &books->handles[slot];
+    return found->is_held && found->generation == handle >> 32 ? found : NULL;
+}
+
+/* Makes sure that there is a slot to use. */
+static hr_status find_free_slot(hr__books *books)
+{
+    if (books->first_free_handle != 0 || books->handle_count < books->handle_capacity)
+        return HR_OK;
+    uint64_t wanted = books->handle_capacity != 0 ? (uint64_t)books->handle_capacity * 2
+                                                  : (uint64_t)FIRST_HANDLE_CAPACITY;
+    if (wanted >= ENTRY_SLOT_MASK)
+        return hr__fail(HR_ERR_DEVICE, "create: %" PRIu32 " handles are all there can be",
+                        books->handle_capacity);
+    size_t size_bytes = (size_t)wanted * sizeof *books->handles;
+    hr__handle_slot *grown = hr__host_realloc(books->handles, size_bytes);
+    if (grown == NULL)
+        return hr__fail_host_memory(size_bytes, "the handles of a device");
+    books->handles = grown;
+    books->handle_capacity = (uint32_t)wanted;
+    return HR_OK;
+}
+
+hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out)
+{
+    HR__TRY(check_support(books, "create"));
+    HR__TRY(check_size(books, "create", size_bytes));
+    HR__TRY(hr__books_check_room(books, "create", size_bytes));
+    HR__TRY(find_free_slot(books));
+    uint64_t where = 0;
+    if (books->backing->create != NULL)
+        HR__TRY(books->backing->create(books->backing_context, size_bytes, &where));
+
+    uint32_t slot, generation = 0;
+    if (books->first_free_handle != 0) {
+        slot = books->first_free_handle - 1;
+        books->first_free_handle = books->handles[slot].next_free;
+        generation = books->handles[slot].generation + 1;
+    } else {
+        slot = books->handle_count++;
+    }
+    books->handles[slot] = (hr__handle_slot){
+        .size_bytes = size_bytes, .where = where, .generation = generation, .is_held = true};
+    hr__books_add_use(books, size_bytes);
+    *out = number_of(slot, generation);
+    return HR_OK;
+}
+
+/* Neither held nor mapped: the memory goes. */
+static void end_handle(hr__books *books, hr__handle_slot *handle)
+{
+    books->in_use_bytes -= handle->size_bytes;
+    if (books->backing->discard != NULL)
+        books->backing->discard(books->backing_context, handle->where, handle->size_bytes);
+    handle->next_free = books->first_free_handle;
+    books->first_free_handle = (uint32_t)(handle - books->handles) + 1;
+}
+
+hr_status hr__books_release(hr__books *books, hr_handle handle, uint64_t *size_bytes)
+{
+    HR__TRY(check_support(books, "release"));
+    hr__handle_slot *held = held_handle(books, handle);
+    if (held == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "release of handle %#" PRIx64
+                        ": one that was created and not yet released is expected",
+                        handle);
+    *size_bytes = held->size_bytes;
+    held->is_held = false;
+    if (held->mapping_count == 0)
+        end_handle(books, held);
+    return HR_OK;
+}
+
+/* ---- mappings -------------------------------------------------------------------------------- */
+
+/* The part of a reservation that a call is about. */
+typedef struct span {
+    hr__range *reservation;
+    uint64_t first; /* granule in the reservation */
+    uint64_t count;
+} span;
+
+static hr_status find_span(hr__books *books, const char *what, uint64_t address,
+                           uint64_t size_bytes, span *out)
+{
+    HR__TRY(check_size(books, what, size_bytes));
+    if (!is_granular(books, address))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "%s at %#" PRIx64 ": an address that is a multiple of %" PRIu64
+                        " is expected",
+                        what, address, books->granularity_bytes);
+    hr__range *range = reservation_holding(books, address);
+    if (range == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no reservation holds it",
+                        what, address);
+    uint64_t offset = address - range->address;
+    if (size_bytes > range->size_bytes - offset)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "%s of %" PRIu64 " bytes at %#" PRIx64
+                        ": the reservation ends at %#" PRIx64,
+                        what, size_bytes, address, range->address + range->size_bytes);
+    *out = (span){range, offset >> books->granularity_log2, size_bytes >> books->granularity_log2};
+    return HR_OK;
+}
+
+static uint64_t address_of(const hr__books *books, const span *at, uint64_t granule)
+{
+    return at->reservation->address + (granule << books->granularity_log2);
+}
+
+static hr_status make_entries(const hr__books *books, hr__range *reservation)
+{
+    if (reservation->granules != NULL)
+        return HR_OK;
+    uint64_t count = reservation->size_bytes >> books->granularity_log2;
+    size_t entry_count;
+    if (hr__narrow_size(count, &entry_count))
+        reservation->granules = hr__host_alloc_zeroed(entry_count, sizeof *reservation->granules);
+    if (reservation->granules == NULL)
+        return hr__fail_host_memory(count * sizeof *reservation->granules,
+                                    "the pages of a reservation");
+    return HR_OK;
+}
+
+hr_status hr__books_map(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
+                        hr_handle handle)
+{
+    HR__TRY(check_support(books, "map"));
+    span at;
+    HR__TRY(find_span(books, "map", address, size_bytes, &at));
+    hr__handle_slot *held = held_handle(books, handle);
+    if (held == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "map at %#" PRIx64 ": handle %#" PRIx64
+                        " was never created or is released already",
+                        address, handle);
+    if (held->size_bytes != size_bytes)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "map of %" PRIu64 " bytes at %#" PRIx64 ": the whole handle is expected, "
+                        "%" PRIu64 " bytes",
+                        size_bytes, address, held->size_bytes);
+    HR__TRY(make_entries(books, at.reservation));
+    uint32_t *entries = at.reservation->granules;
+    for (uint64_t i = at.first; i < at.first + at.count; i++) {
+        if (entries[i] != 0)
+            return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                            "map of %" PRIu64 " bytes at %#" PRIx64
+                            ": something is mapped at %#" PRIx64,
+                            size_bytes, address, address_of(books, &at, i));
+    }
+    if (books->backing->map != NULL)
+        HR__TRY(books->backing->map(books->backing_context, address, size_bytes, held->where));
+    uint32_t entry = (uint32_t)(held - books->handles) + 1;
+    for (uint64_t i = at.first; i < at.first + at.count; i++)
+        entries[i] = entry;
+    entries[at.first] |= ENTRY_IS_FIRST;
+    held->mapping_count++;
+    at.reservation->mapped_count += at.count;
+    return HR_OK;
+}
+
+/* Finds the span and holds it against the rule that unmap() and set_access() share: everything in
+ * it is mapped, and no mapping reaches beyond it. Counts the mappings. */
+static hr_status find_whole_mappings(hr__books *books, const char *what, uint64_t address,
+                                     uint64_t size_bytes, span *out, uint64_t *mapping_count)
+{
+    span at;
+    HR__TRY(check_support(books, what));
+    HR__TRY(find_span(books, what, address, size_bytes, &at));
+    const uint32_t *entries = at.reservation->granules;
+    uint64_t end = at.first + at.count;
+    uint64_t count = 0;
+    for (uint64_t i = at.first; i < end; i++) {
+        if (entries == NULL || entries[i] == 0)
+            return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                            "%s of %" PRIu64 " bytes at %#" PRIx64
+                            ": nothing is mapped at %#" PRIx64,
+                            what, size_bytes, address, address_of(books, &at, i));
+        count += (entries[i] & ENTRY_IS_FIRST) != 0;
+    }
+    bool is_last = end == at.reservation->size_bytes >> books->granularity_log2;
+    bool begins_inside = (entries[at.first] & ENTRY_IS_FIRST) == 0;
+    bool ends_inside = !is_last && entries[end] != 0 && (entries[end] & ENTRY_IS_FIRST) == 0;
+    if (begins_inside || ends_inside)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "%s of %" PRIu64 " bytes at %#" PRIx64
+                        ": whole mappings are expected, one reaches across %#" PRIx64,
+                        what, size_bytes, address,
+                        begins_inside ? address : address_of(books, &at, end));
+    *out = at;
+    *mapping_count = count;
+    return HR_OK;
+}
+
+hr_status hr__books_unmap(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
+                          uint64_t *handle_count)
+{
+    span at;
+    HR__TRY(find_whole_mappings(books, "unmap", address, size_bytes, &at, handle_count));
+    if (books->backing->unmap != NULL)
+        HR__TRY(books->backing->unmap(books->backing_context, address, size_bytes));
+    uint32_t *entries = at.reservation->granules;
+    for (uint64_t i = at.first; i < at.first + at.count; i++) {
+        if ((entries[i] & ENTRY_IS_FIRST) != 0) {
+            hr__handle_slot *handle = &books->handles[(entries[i] & ENTRY_SLOT_MASK) - 1];
+            handle->mapping_count--;
+            if (handle->mapping_count == 0 && !handle->is_held)
+                end_handle(books, handle);
+        }
+        entries[i] = 0;
+    }
+    at.reservation->mapped_count -= at.count;
+    return HR_OK;
+}
+
+hr_status hr__books_set_access(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
+                               uint64_t *handle_count)
+{
+    span at;
+    HR__TRY(find_whole_mappings(books, "set_access", address, size_bytes, &at, handle_count));
+    if (books->backing->set_access != NULL)
+        HR__TRY(books->backing->set_access(books->backing_context, address, size_bytes));
+    for (uint64_t i = at.first; i < at.first + at.count; i++)
+        at.reservation->granules[i] |= ENTRY_HAS_ACCESS;
+    return HR_OK;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+hr_status hr__books_check_bytes(hr__books *books, const char *what, uint64_t address,
+                                uint64_t size_bytes)
+{
+    uint64_t end;
+    if (size_bytes == 0 || !hr__add_u64(address, size_bytes, &end))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "%s of %" PRIu64 " bytes at %#" PRIx64 ": a size is expected that leads "
+                        "to an address",
+                        what, size_bytes, address);
+    const hr__range *plain = hr__range_holding(books->ordered_plain, address);
+    hr__range *reservation = plain == NULL ? reservation_holding(books, address) : NULL;
+    const hr__range *range = plain != NULL ? plain : reservation;
+    if (range == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no memory of this device",
+                        what, address);
+    if (end > range->address + range->size_bytes)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "%s of %" PRIu64 " bytes at %#" PRIx64 ": the memory ends at %#" PRIx64,
+                        what, size_bytes, address, range->address + range->size_bytes);
+    if (plain != NULL)
+        return HR_OK;
+    uint64_t last = (end - 1 - range->address) >> books->granularity_log2;
+    for (uint64_t i = (address - range->address) >> books->granularity_log2; i <= last; i++) {
+        uint32_t entry = range->granules != NULL ? range->granules[i] : 0;
+        if ((entry & ENTRY_HAS_ACCESS) == 0)
+            return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                            "%s of %" PRIu64 " bytes at %#" PRIx64 ": %s at %#" PRIx64, what,
+                            size_bytes, address,
+                            entry == 0 ? "nothing is mapped" : "the mapping has no access",
+                            range->address + (i << books->granularity_log2));
+    }
+    return HR_OK;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void hr__books_deinit_virtual(hr__books *books)
+{
+    while (books->reservations != NULL) {
+        hr__range *range = (hr__range *)hr__tree_first(books->reservations);
+        if (books->backing->unreserve != NULL)
+            (void)books->backing->unreserve(books->backing_context, range->address,
+                                            range->size_bytes);
+        hr__tree_remove(&books->reservations, &range->node);
+        hr__host_free(range->granules);
+    }
+    hr__host_free(books->handles);
+}

@@ -1,0 +1,509 @@
+/* device_common.c - the device table of the stand-ins, and the end of every device.
+ *
+ * Each call is the same three steps: enter() locks, counts, and lets a script or a lost device
+ * have its way; the books or the streams do the work; leave() charges and unlocks. A call that
+ * failed is charged its base only: a driver that refuses does not get to the part that depends on
+ * the size. The lock is held for the whole call, copies included: a stand-in is for tests and
+ * replay, and its books must never show half a call.
+ *
+ * One table serves both stand-ins, so that "is this a stand-in" is one comparison of pointers. */
+#include "device/device_common.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h> /* getpid */
+
+#include "base/checked_math.h" /* hr__narrow_size */
+#include "base/error.h"
+#include "base/host_memory.h"
+
+#define BYTES_PER_GIB_LOG2 30
+#define GIB_MASK ((UINT64_C(1) << BYTES_PER_GIB_LOG2) - 1)
+
+static const char *const call_names[HR_DEVICE_CALL_KINDS] = {
+#define CALL_NAME(upper, lower) [HR_DEVICE_CALL_##upper] = #lower,
+    HR_DEVICE_CALL_LIST(CALL_NAME)
+#undef CALL_NAME
+};
+
+/* ---- around each call ------------------------------------------------------------------------ */
+
+__attribute__((cold)) static hr_status lost(const char *what)
+{
+    return hr__fail(HR_ERR_DEVICE, "%s: the device is lost", what);
+}
+
+__attribute__((cold)) static hr_status follow_script(hr__stand_in *device, hr_device_call kind)
+{
+    if (device->is_lost)
+        return lost(call_names[kind]);
+    if (--device->calls_until_failure != 0)
+        return HR_OK;
+    if (device->failure_status == HR_ERR_NOT_READY)
+        return HR_ERR_NOT_READY; /* no failure: hr_last_error() stays */
+    return hr__fail(device->failure_status, "call %" PRIu64 " (%s) failed as scripted",
+                    device->failure_order, call_names[kind]);
+}
+
+static inline hr_status enter(hr__stand_in *device, hr_device_call kind)
+{
+    hr__mutex_lock(&device->lock);
+    device->calls.count[kind]++;
+    if (__builtin_expect(device->is_lost || device->calls_until_failure != 0, 0))
+        return follow_script(device, kind);
+    return HR_OK;
+}
+
+/* `times` and `size_bytes` say how much the call did: calls over several handles pay for each. */
+static inline hr_status leave(hr__stand_in *device, hr_device_call kind, uint64_t times,
+                              uint64_t size_bytes, hr_status status)
+{
+    const hr_call_cost *cost = &device->costs[kind];
+    uint64_t cost_ns = cost->base_ns;
+    if (status == HR_OK)
+        cost_ns = cost->base_ns * times + (size_bytes >> BYTES_PER_GIB_LOG2) * cost->ns_per_gib +
+                  (((size_bytes & GIB_MASK) * cost->ns_per_gib) >> BYTES_PER_GIB_LOG2);
+    device->calls.elapsed_ns += cost_ns;
+    if (cost_ns > device->calls.longest_ns)
+        device->calls.longest_ns = cost_ns;
+    hr__mutex_unlock(&device->lock);
+    return status;
+}
+
+/* For the calls that are of no kind. */
+static hr_status enter_uncounted(hr__stand_in *device, const char *what)
+{
+    hr__mutex_lock(&device->lock);
+    return device->is_lost ? lost(what) : HR_OK;
+}
+
+static hr_status leave_uncounted(hr__stand_in *device, hr_status status)
+{
+    hr__mutex_unlock(&device->lock);
+    return status;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static hr_status stand_in_take(void *context, uint64_t size_bytes, hr_device_ptr *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_TAKE);
+    if (status == HR_OK)
+        status = hr__books_take(&device->books, size_bytes, out);
+    return leave(device, HR_DEVICE_CALL_TAKE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_give_back(void *context, hr_device_ptr address)
+{
+    hr__stand_in *device = context;
+    uint64_t size_bytes = 0;
+    hr_status status = enter(device, HR_DEVICE_CALL_GIVE_BACK);
+    if (status == HR_OK)
+        status = hr__books_give_back(&device->books, address, &size_bytes);
+    return leave(device, HR_DEVICE_CALL_GIVE_BACK, 1, size_bytes, status);
+}
+
+static hr_status stand_in_reserve(void *context, uint64_t size_bytes, hr_device_ptr *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_RESERVE);
+    if (status == HR_OK)
+        status = hr__books_reserve(&device->books, size_bytes, out);
+    return leave(device, HR_DEVICE_CALL_RESERVE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_unreserve(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_UNRESERVE);
+    if (status == HR_OK)
+        status = hr__books_unreserve(&device->books, address, size_bytes);
+    return leave(device, HR_DEVICE_CALL_UNRESERVE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_create(void *context, uint64_t size_bytes, hr_handle *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_CREATE);
+    if (status == HR_OK)
+        status = hr__books_create(&device->books, size_bytes, out);
+    return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_release(void *context, hr_handle handle)
+{
+    hr__stand_in *device = context;
+    uint64_t size_bytes = 0;
+    hr_status status = enter(device, HR_DEVICE_CALL_RELEASE);
+    if (status == HR_OK)
+        status = hr__books_release(&device->books, handle, &size_bytes);
+    return leave(device, HR_DEVICE_CALL_RELEASE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_map(void *context, hr_device_ptr address, uint64_t size_bytes,
+                              hr_handle handle)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_MAP);
+    if (status == HR_OK)
+        status = hr__books_map(&device->books, address, size_bytes, handle);
+    return leave(device, HR_DEVICE_CALL_MAP, 1, size_bytes, status);
+}
+
+static hr_status stand_in_unmap(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    hr__stand_in *device = context;
+    uint64_t handle_count = 0;
+    hr_status status = enter(device, HR_DEVICE_CALL_UNMAP);
+    if (status == HR_OK)
+        status = hr__books_unmap(&device->books, address, size_bytes, &handle_count);
+    return leave(device, HR_DEVICE_CALL_UNMAP, handle_count, size_bytes, status);
+}
+
+static hr_status stand_in_set_access(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    hr__stand_in *device = context;
+    uint64_t handle_count = 0;
+    hr_status status = enter(device, HR_DEVICE_CALL_SET_ACCESS);
+    if (status == HR_OK)
+        status = hr__books_set_access(&device->books, address, size_bytes, &handle_count);
+    return leave(device, HR_DEVICE_CALL_SET_ACCESS, handle_count, size_bytes, status);
+}
+
+/* ---- streams and events ---------------------------------------------------------------------- */
+
+static hr_status stand_in_stream_create(void *context, hr_stream *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
+    if (status == HR_OK)
+        status = hr__streams_create(&device->streams, out);
+    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+}
+
+static hr_status stand_in_stream_destroy(void *context, hr_stream stream)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
+    if (status == HR_OK)
+        status = hr__streams_destroy(&device->streams, stream);
+    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+}
+
+static hr_status stand_in_stream_synchronize(void *context, hr_stream stream)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_SYNCHRONIZE);
+    if (status == HR_OK)
+        hr__streams_complete(&device->streams, stream);
+    return leave(device, HR_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
+}
+
+static hr_status stand_in_stream_wait_event(void *context, hr_stream stream, hr_device_event event)
+{
+    (void)stream; /* nothing waits in the model: see device_streams.c */
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
+    if (status == HR_OK)
+        status = hr__streams_wait_event(&device->streams, event);
+    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+}
+
+static hr_status stand_in_stream_is_capturing(void *context, hr_stream stream, bool *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
+    if (status == HR_OK)
+        *out = hr__streams_is_capturing(&device->streams, stream);
+    return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
+}
+
+static hr_status stand_in_event_create(void *context, hr_device_event *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_EVENT_CREATE);
+    if (status == HR_OK)
+        status = hr__streams_event_create(&device->streams, out);
+    return leave(device, HR_DEVICE_CALL_EVENT_CREATE, 1, 0, status);
+}
+
+static hr_status stand_in_event_destroy(void *context, hr_device_event event)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter_uncounted(device, "event_destroy");
+    if (status == HR_OK)
+        status = hr__streams_event_destroy(&device->streams, event);
+    return leave_uncounted(device, status);
+}
+
+static hr_status stand_in_event_record(void *context, hr_device_event event, hr_stream stream)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_EVENT_RECORD);
+    if (status == HR_OK)
+        status = hr__streams_event_record(&device->streams, event, stream);
+    return leave(device, HR_DEVICE_CALL_EVENT_RECORD, 1, 0, status);
+}
+
+static hr_status stand_in_event_query(void *context, hr_device_event event)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_EVENT_QUERY);
+    if (status == HR_OK)
+        status = hr__streams_event_query(&device->streams, event);
+    return leave(device, HR_DEVICE_CALL_EVENT_QUERY, 1, 0, status);
+}
+
+static hr_status stand_in_event_synchronize(void *context, hr_device_event event)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_SYNCHRONIZE);
+    if (status == HR_OK)
+        status = hr__streams_event_synchronize(&device->streams, event);
+    return leave(device, HR_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
+}
+
+static hr_status stand_in_synchronize(void *context)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_SYNCHRONIZE);
+    if (status == HR_OK)
+        hr__streams_complete_all(&device->streams);
+    return leave(device, HR_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
+}
+
+/* ---- bytes: done at once, and so in the order of every stream -------------------------------- */
+
+/* Where the host may touch `size_bytes` from `address`; refused where they are not all there. */
+static hr_status find_bytes(hr__stand_in *device, const char *what, hr_device_ptr address,
+                            uint64_t size_bytes, void **bytes, size_t *host_bytes)
+{
+    hr__books *books = &device->books;
+    if (books->backing->bytes_at == NULL)
+        return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no bytes", what);
+    HR__TRY(hr__books_check_bytes(books, what, address, size_bytes));
+    if (!hr__narrow_size(size_bytes, host_bytes))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s of %" PRIu64 " bytes", what, size_bytes);
+    *bytes = books->backing->bytes_at(books->backing_context, address);
+    return HR_OK;
+}
+
+static hr_status stand_in_write(void *context, hr_device_ptr to, const void *from,
+                                uint64_t size_bytes)
+{
+    hr__stand_in *device = context;
+    void *bytes = NULL;
+    size_t host_bytes = 0;
+    hr_status status = enter_uncounted(device, "write");
+    if (status == HR_OK)
+        status = find_bytes(device, "write", to, size_bytes, &bytes, &host_bytes);
+    if (status == HR_OK)
+        memcpy(bytes, from, host_bytes);
+    return leave_uncounted(device, status);
+}
+
+static hr_status stand_in_read(void *context, void *to, hr_device_ptr from, uint64_t size_bytes)
+{
+    hr__stand_in *device = context;
+    void *bytes = NULL;
+    size_t host_bytes = 0;
+    hr_status status = enter_uncounted(device, "read");
+    if (status == HR_OK)
+        status = find_bytes(device, "read", from, size_bytes, &bytes, &host_bytes);
+    if (status == HR_OK)
+        memcpy(to, bytes, host_bytes);
+    return leave_uncounted(device, status);
+}
+
+static hr_status stand_in_fill(void *context, hr_device_ptr to, uint8_t value, uint64_t size_bytes,
+                               hr_stream stream)
+{
+    (void)stream;
+    hr__stand_in *device = context;
+    void *bytes = NULL;
+    size_t host_bytes = 0;
+    hr_status status = enter_uncounted(device, "fill");
+    if (status == HR_OK)
+        status = find_bytes(device, "fill", to, size_bytes, &bytes, &host_bytes);
+    if (status == HR_OK)
+        memset(bytes, value, host_bytes);
+    return leave_uncounted(device, status);
+}
+
+static hr_status stand_in_copy(void *context, hr_device_ptr to, hr_device_ptr from,
+                               uint64_t size_bytes, hr_stream stream)
+{
+    (void)stream;
+    hr__stand_in *device = context;
+    void *target = NULL, *source = NULL;
+    size_t host_bytes = 0;
+    hr_status status = enter_uncounted(device, "copy");
+    if (status == HR_OK)
+        status = find_bytes(device, "copy from", from, size_bytes, &source, &host_bytes);
+    if (status == HR_OK)
+        status = find_bytes(device, "copy to", to, size_bytes, &target, &host_bytes);
+    if (status == HR_OK)
+        memmove(target, source, host_bytes);
+    return leave_uncounted(device, status);
+}
+
+/* ---- page-locked host memory ----------------------------------------------------------------- */
+
+static hr_status stand_in_host_take(void *context, uint64_t size_bytes, void **out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_HOST_TAKE);
+    if (status == HR_OK)
+        status = hr__books_host_take(&device->books, size_bytes, out);
+    return leave(device, HR_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_host_give_back(void *context, void *address)
+{
+    hr__stand_in *device = context;
+    uint64_t size_bytes = 0;
+    hr_status status = enter(device, HR_DEVICE_CALL_HOST_GIVE_BACK);
+    if (status == HR_OK)
+        status = hr__books_host_give_back(&device->books, address, &size_bytes);
+    return leave(device, HR_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
+}
+
+static hr_status stand_in_host_register(void *context, void *address, uint64_t size_bytes)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_HOST_TAKE);
+    if (status == HR_OK)
+        status = hr__books_host_register(&device->books, address, size_bytes);
+    return leave(device, HR_DEVICE_CALL_HOST_TAKE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_host_unregister(void *context, void *address)
+{
+    hr__stand_in *device = context;
+    uint64_t size_bytes = 0;
+    hr_status status = enter(device, HR_DEVICE_CALL_HOST_GIVE_BACK);
+    if (status == HR_OK)
+        status = hr__books_host_unregister(&device->books, address, &size_bytes);
+    return leave(device, HR_DEVICE_CALL_HOST_GIVE_BACK, 1, size_bytes, status);
+}
+
+/* ---- what there is --------------------------------------------------------------------------- */
+
+static hr_status stand_in_memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_MEMORY_INFO);
+    if (status == HR_OK) {
+        const hr__books *books = &device->books;
+        *free_bytes = books->capacity_bytes > books->in_use_bytes
+                          ? books->capacity_bytes - books->in_use_bytes
+                          : 0; /* the capacity was lowered below what is held */
+        *total_bytes = device->total_bytes;
+    }
+    return leave(device, HR_DEVICE_CALL_MEMORY_INFO, 1, 0, status);
+}
+
+/* Nobody else can reach a stand-in. */
+static hr_status stand_in_processes(void *context, hr_process_memory *entries, size_t capacity,
+                                    size_t *count)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter_uncounted(device, "processes");
+    if (status == HR_OK) {
+        if (capacity > 0)
+            entries[0] = (hr_process_memory){.used_bytes = device->books.in_use_bytes,
+                                             .pid = (uint32_t)getpid(),
+                                             .is_this_process = true};
+        *count = 1;
+    }
+    return leave_uncounted(device, status);
+}
+
+static void stand_in_destroy(void *context)
+{
+    hr__stand_in *device = context;
+    hr__streams_deinit(&device->streams);
+    hr__books_deinit(&device->books);
+    device->books.backing->destroy(device);
+}
+
+static const hr_device_table stand_in_table = {
+    .struct_size = sizeof(hr_device_table),
+    .take = stand_in_take,
+    .give_back = stand_in_give_back,
+    .reserve = stand_in_reserve,
+    .unreserve = stand_in_unreserve,
+    .create = stand_in_create,
+    .release = stand_in_release,
+    .map = stand_in_map,
+    .unmap = stand_in_unmap,
+    .set_access = stand_in_set_access,
+    .stream_create = stand_in_stream_create,
+    .stream_destroy = stand_in_stream_destroy,
+    .stream_synchronize = stand_in_stream_synchronize,
+    .stream_wait_event = stand_in_stream_wait_event,
+    .stream_is_capturing = stand_in_stream_is_capturing,
+    .event_create = stand_in_event_create,
+    .event_destroy = stand_in_event_destroy,
+    .event_record = stand_in_event_record,
+    .event_query = stand_in_event_query,
+    .event_synchronize = stand_in_event_synchronize,
+    .synchronize = stand_in_synchronize,
+    .write = stand_in_write,
+    .read = stand_in_read,
+    .fill = stand_in_fill,
+    .copy = stand_in_copy,
+    .host_take = stand_in_host_take,
+    .host_give_back = stand_in_host_give_back,
+    .host_register = stand_in_host_register,
+    .host_unregister = stand_in_host_unregister,
+    .memory_info = stand_in_memory_info,
+    .processes = stand_in_processes,
+    .destroy = stand_in_destroy,
+};
+
+/* ---- making and ending ----------------------------------------------------------------------- */
+
+hr_status hr__stand_in_init(hr__stand_in *stand_in, const hr__stand_in_parts *parts,
+                            hr_device **out)
+{
+    hr_device *device = hr__host_alloc(sizeof *device);
+    if (device == NULL)
+        return hr__fail_host_memory(sizeof *device, "a device");
+    memset(stand_in, 0, sizeof *stand_in);
+    hr__mutex_init(&stand_in->lock, HR__LOCK_DEVICE);
+    stand_in->total_bytes = parts->properties.total_bytes;
+    if (parts->costs != NULL)
+        memcpy(stand_in->costs, parts->costs, sizeof stand_in->costs);
+    hr__books_init(&stand_in->books, parts->backing, stand_in, parts->capacity_bytes,
+                   parts->granularity_bytes, parts->properties.has_virtual_memory);
+    hr__streams_init(&stand_in->streams, parts->holds_streams);
+    *device = (hr_device){&stand_in_table, stand_in, parts->properties};
+    *out = device;
+    return HR_OK;
+}
+
+void hr_device_destroy(hr_device *device)
+{
+    if (device == NULL)
+        return;
+    device->table->destroy(device->context);
+    hr__host_free(device);
+}
+
+hr__stand_in *hr__stand_in_of(const hr_device *device)
+{
+    return device != NULL && device->table == &stand_in_table ? device->context : NULL;
+}
+
+hr_status hr__stand_in_with_backing(const hr_device *device, const hr__backing *backing,
+                                    const char *what, hr__stand_in **out)
+{
+    hr__stand_in *stand_in = hr__stand_in_of(device);
+    if (stand_in == NULL || (backing != NULL && stand_in->books.backing != backing))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s: not for %s", what,
+                        device != NULL ? device->properties.name : "NULL");
+    *out = stand_in;
+    return HR_OK;
+}

@@ -1,0 +1,282 @@
+/* device_host.c - real bytes behind mmap, with a GPU's mapping rules.
+ *
+ * Tests that move memory about want to see the data move: write through one address, read through
+ * another, and fault where nothing is mapped. Here device addresses are host addresses:
+ *
+ *   plain memory   an anonymous mapping
+ *   reservation    a mapping without access or memory
+ *   handle         a piece of one large memfd
+ *   mapping        that piece, laid over the reservation; no access before set_access()
+ *   unmapping      the reservation's empty mapping, laid over the piece
+ *
+ * Why one memfd and not one for each handle: thousands of handles must work, and a process has a
+ * thousand file descriptors. The file is sparse and as long as a file can be, so a piece's offset
+ * is simply the next one: offsets are never reused, and a new handle always reads as zero. When a
+ * handle ends, its pages are punched out of the file and the memory goes back to the system. The
+ * length lasts: 4 EiB at a GiB every microsecond is over an hour.
+ *
+ * The checks and the books are device_books.h's. Everything here runs under the device's lock. */
+#include "device/device_host.h"
+
+#include <errno.h>
+#include <fcntl.h> /* fallocate */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "device/device_common.h"
+
+#define FILE_BYTES (INT64_C(1) << 62)
+
+typedef struct host_device {
+    hr__stand_in common; /* first: hr_device.context points at it */
+    int file;            /* the memfd */
+    uint64_t page_bytes; /* set at creation, then read-only */
+    uint64_t next_offset;
+} host_device;
+
+static void *host_address(hr_device_ptr address)
+{
+    return (void *)(uintptr_t)address;
+}
+
+static hr_status system_refused(const char *call, const char *what, uint64_t size_bytes)
+{
+    int code = errno;
+    return hr__fail(HR_ERR_DEVICE, "%s of %" PRIu64 " bytes: %s: %s (errno %d)", what, size_bytes,
+                    call, strerror(code), code);
+}
+
+/* ---- plain memory ---------------------------------------------------------------------------- */
+
+/* `size_bytes` in whole pages, or a refusal. */
+static hr_status whole_pages(const host_device *device, uint64_t size_bytes, size_t *out)
+{
+    uint64_t rounded;
+    if (!hr__align_up_u64(size_bytes, device->page_bytes, &rounded) ||
+        !hr__narrow_size(rounded, out)) {
+        errno = EOVERFLOW;
+        return system_refused("rounding", "take", size_bytes);
+    }
+    return HR_OK;
+}
+
+static hr_status host_take(void *context, uint64_t size_bytes, hr_device_ptr *out)
+{
+    size_t whole_bytes = 0;
+    HR__TRY(whole_pages(context, size_bytes, &whole_bytes));
+    void *memory = mmap(NULL, whole_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return system_refused("mmap", "take", size_bytes);
+    *out = (uintptr_t)memory;
+    return HR_OK;
+}
+
+static hr_status host_give_back(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    size_t whole_bytes = 0;
+    HR__TRY(whole_pages(context, size_bytes, &whole_bytes));
+    if (munmap(host_address(address), whole_bytes) != 0)
+        return system_refused("munmap", "give_back", size_bytes);
+    return HR_OK;
+}
+
+/* ---- virtual memory -------------------------------------------------------------------------- */
+
+/* Addresses without memory, anywhere, or in place of what is at `fixed`. */
+static void *map_nothing(void *fixed, size_t size_bytes)
+{
+    return mmap(fixed, size_bytes, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (fixed != NULL ? MAP_FIXED : 0), -1,
+                0);
+}
+
+static hr_status host_reserve(void *context, uint64_t size_bytes, hr_device_ptr *out)
+{
+    const host_device *device = context;
+    uint64_t granularity_bytes = device->common.books.granularity_bytes;
+    uint64_t wider;
+    size_t wider_bytes;
+    if (!hr__add_u64(size_bytes, granularity_bytes, &wider) ||
+        !hr__narrow_size(wider, &wider_bytes)) {
+        errno = EOVERFLOW;
+        return system_refused("rounding", "reserve", size_bytes);
+    }
+    void *found = map_nothing(NULL, wider_bytes);
+    if (found == MAP_FAILED)
+        return system_refused("mmap", "reserve", size_bytes);
+    /* Cut off what lies before the first whole granule, and what is left over behind. */
+    uint64_t start = (uintptr_t)found;
+    uint64_t address = hr__align_down_u64(start + granularity_bytes - 1, granularity_bytes);
+    uint64_t end = address + size_bytes;
+    if (address > start)
+        (void)munmap(found, (size_t)(address - start));
+    if (start + wider > end)
+        (void)munmap(host_address(end), (size_t)(start + wider - end));
+    *out = address;
+    return HR_OK;
+}
+
+static hr_status host_unreserve(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    (void)context;
+    if (munmap(host_address(address), (size_t)size_bytes) != 0)
+        return system_refused("munmap", "unreserve", size_bytes);
+    return HR_OK;
+}
+
+static hr_status host_create(void *context, uint64_t size_bytes, uint64_t *where)
+{
+    host_device *device = context;
+    uint64_t end;
+    if (!hr__add_u64(device->next_offset, size_bytes, &end) || end > (uint64_t)FILE_BYTES) {
+        errno = EFBIG;
+        return system_refused("finding an offset", "create", size_bytes);
+    }
+    *where = device->next_offset;
+    device->next_offset = end;
+    return HR_OK;
+}
+
+/* Should the hole be refused, the pages stay until the device ends. Nobody can reach them: no
+ * mapping is left, and their offset is never used again. */
+static void host_discard(void *context, uint64_t where, uint64_t size_bytes)
+{
+    const host_device *device = context;
+    (void)fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)where,
+                    (off_t)size_bytes);
+}
+
+static hr_status host_map(void *context, hr_device_ptr address, uint64_t size_bytes, uint64_t where)
+{
+    const host_device *device = context;
+    if (mmap(host_address(address), (size_t)size_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
+             device->file, (off_t)where) == MAP_FAILED) {
+        hr_status status = system_refused("mmap", "map", size_bytes);
+        /* The system may have taken the reservation away before it found that it cannot go on. */
+        (void)map_nothing(host_address(address), (size_t)size_bytes);
+        return status;
+    }
+    return HR_OK;
+}
+
+static hr_status host_unmap(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    (void)context;
+    if (map_nothing(host_address(address), (size_t)size_bytes) == MAP_FAILED)
+        return system_refused("mmap", "unmap", size_bytes);
+    return HR_OK;
+}
+
+static hr_status host_set_access(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    (void)context;
+    if (mprotect(host_address(address), (size_t)size_bytes, PROT_READ | PROT_WRITE) != 0)
+        return system_refused("mprotect", "set_access", size_bytes);
+    return HR_OK;
+}
+
+/* ---- host memory ----------------------------------------------------------------------------- */
+
+/* Most accounts may lock a few MiB only. Memory that could not be locked works the same here, where
+ * no device reads it behind the system's back, so a refusal is not worth failing for. */
+static void host_pin(void *context, void *address, uint64_t size_bytes)
+{
+    (void)context;
+    (void)mlock(address, (size_t)size_bytes);
+}
+
+static void host_unpin(void *context, void *address, uint64_t size_bytes)
+{
+    (void)context;
+    (void)munlock(address, (size_t)size_bytes);
+}
+
+static void *host_bytes_at(void *context, hr_device_ptr address)
+{
+    (void)context;
+    return host_address(address);
+}
+
+static void host_destroy(void *context)
+{
+    host_device *device = context;
+    (void)close(device->file);
+    hr__host_free(device);
+}
+
+static const hr__backing host_backing = {
+    .take = host_take,
+    .give_back = host_give_back,
+    .reserve = host_reserve,
+    .unreserve = host_unreserve,
+    .create = host_create,
+    .discard = host_discard,
+    .map = host_map,
+    .unmap = host_unmap,
+    .set_access = host_set_access,
+    .pin = host_pin,
+    .unpin = host_unpin,
+    .bytes_at = host_bytes_at,
+    .destroy = host_destroy,
+};
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+static hr_status open_file(int *out)
+{
+    int file = memfd_create("headroom", MFD_CLOEXEC);
+    if (file < 0)
+        return system_refused("memfd_create", "hr_host_device_create", 0);
+    if (ftruncate(file, (off_t)FILE_BYTES) != 0) {
+        hr_status status = system_refused("ftruncate", "hr_host_device_create", FILE_BYTES);
+        (void)close(file);
+        return status;
+    }
+    *out = file;
+    return HR_OK;
+}
+
+hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out)
+{
+    if (capacity_bytes == 0 || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "hr_host_device_create: %s",
+                        out == NULL ? "out is NULL" : "a capacity of 0 bytes");
+    host_device *device = hr__host_alloc_zeroed(1, sizeof *device);
+    if (device == NULL)
+        return hr__fail_host_memory(sizeof *device, "a host device");
+    hr_status status = open_file(&device->file);
+    if (status != HR_OK)
+        goto free_device;
+    device->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    hr__stand_in_parts parts = {
+        .backing = &host_backing,
+        .capacity_bytes = capacity_bytes,
+        .granularity_bytes = hr__max_u64(HR__HOST_GRANULARITY_BYTES, device->page_bytes),
+        .properties = {.total_bytes = capacity_bytes,
+                       .has_virtual_memory = true,
+                       .has_bytes = true,
+                       .has_pinned_memory = true},
+    };
+    parts.properties.granularity_bytes = parts.granularity_bytes;
+    snprintf(parts.properties.name, sizeof parts.properties.name, "host");
+    hr_device *made = NULL;
+    status = hr__stand_in_init(&device->common, &parts, &made);
+    if (status != HR_OK)
+        goto close_file;
+    hr__books_keep_plain_order(&device->common.books); /* bytes are looked for inside ranges */
+    *out = made;
+    return HR_OK;
+
+close_file:
+    (void)close(device->file);
+free_device:
+    hr__host_free(device);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* library_load.c - dlopen and dlsym, with the reasons kept. */
+#include "device/library_load.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Adds "name (what the loader said)" to the list in `reasons`, cut where the room ends. The
+ * loader usually begins with the name itself; said once is enough. */
+static void note_reason(char *reasons, size_t reasons_bytes, const char *name, const char *said)
+{
+    if (said == NULL)
+        said = "no reason given";
+    size_t name_length = strlen(name);
+    if (strncmp(said, name, name_length) == 0 && strncmp(said + name_length, ": ", 2) == 0)
+        said += name_length + 2;
+    size_t used = strlen(reasons);
+    snprintf(reasons + used, reasons_bytes - used, "%s%s (%s)", used != 0 ? ", " : "", name, said);
+}
+
+void *hr__library_open(const char *variable, const char *const *names, char *reasons,
+                       size_t reasons_bytes)
+{
+    const char *chosen = getenv(variable);
+    const char *const only_chosen[] = {chosen, NULL};
+    if (chosen != NULL && chosen[0] != '\0')
+        names = only_chosen;
+
+    reasons[0] = '\0';
+    for (; *names != NULL; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        if (library != NULL)
+            return library;
+        note_reason(reasons, reasons_bytes, *names, dlerror());
+    }
+    if (names == only_chosen + 1) {
+        size_t used = strlen(reasons);
+        snprintf(reasons + used, reasons_bytes - used, ", as %s says", variable);
+    }
+    return NULL;
+}
+
+const char *hr__library_find_symbols(void *library, const hr__library_symbol *symbols,
+                                     size_t symbol_count, void *table)
+{
+    const char *missing = NULL;
+    for (size_t i = 0; i < symbol_count; i++) {
+        void *address = dlsym(library, symbols[i].newest);
+        if (address == NULL && symbols[i].fallback != NULL)
+            address = dlsym(library, symbols[i].fallback);
+        if (address == NULL && symbols[i].is_required && missing == NULL)
+            missing = symbols[i].newest;
+        /* ISO C has no cast from an object pointer to a function pointer; POSIX promises that the
+         * bytes are the same. */
+        memcpy((char *)table + symbols[i].offset_bytes, &address, sizeof address);
+    }
+    return missing;
+}

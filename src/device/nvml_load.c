@@ -1,0 +1,196 @@
+/* nvml_load.c - asks NVML for the processes on a GPU, and reads the answer with care.
+ *
+ * The care is about the answer's layout. An entry is documented with 24 bytes, but the same symbol,
+ * nvmlDeviceGetComputeRunningProcesses_v3, wrote 32 bytes an entry in the drivers 535.43 to 535.86
+ * and was seen with 16 elsewhere (https://github.com/XuehaiPan/nvitop/pull/79 and 226). Believing
+ * the header would mean memory written past its end, inside someone's training job. So each entry
+ * gets room for the largest layout, the room is painted beforehand, and how far the paint is gone
+ * tells the layout. pid and memory come first in all of them. */
+#include "device/nvml_load.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h> /* getpid */
+
+#include "base/error.h" /* hr__fail, HR__TRY */
+#include "base/host_memory.h"
+#include "base/ranked_mutex.h" /* hr__mutex_lock, HR__LOCK_REGISTRY */
+#include "device/library_load.h"
+
+typedef int nvml_result;                  /* nvmlReturn_t */
+typedef struct nvml_device_ *nvml_device; /* nvmlDevice_t */
+
+enum {
+    NVML_SUCCESS = 0,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NO_PERMISSION = 4,
+    NVML_NOT_FOUND = 6,
+    NVML_INSUFFICIENT_SIZE = 7,
+    NVML_FUNCTION_NOT_FOUND = 13,
+};
+
+/* What every layout of an entry begins with; usedGpuMemory is all ones where it is not available,
+ * which is also how hr_process_memory says it. */
+typedef struct process_entry {
+    unsigned pid;
+    unsigned long long used_bytes;
+} process_entry;
+_Static_assert(sizeof(process_entry) == 16, "nvmlProcessInfo_v1_t");
+
+enum {
+    DOCUMENTED_ENTRY_BYTES = 24, /* nvmlProcessInfo_v2_t */
+    LARGEST_ENTRY_BYTES = 32,
+    FIRST_CAPACITY = 64,
+    MOST_TRIES = 4, /* processes may start between asking how many and asking which */
+    PAINT = 0xA5,
+};
+
+#define NVML_SYMBOL_LIST(X)                                                                        \
+    X(nvmlInit, "nvmlInit_v2", NULL, true, nvml_result, (void))                                    \
+    X(nvmlErrorString, "nvmlErrorString", NULL, true, const char *, (nvml_result result))          \
+    X(nvmlSystemGetDriverVersion, "nvmlSystemGetDriverVersion", NULL, false, nvml_result,          \
+      (char *version, unsigned version_bytes))                                                     \
+    X(nvmlDeviceGetHandleByPciBusId, "nvmlDeviceGetHandleByPciBusId_v2", NULL, true, nvml_result,  \
+      (const char *id, nvml_device *device))                                                       \
+    X(nvmlDeviceGetComputeRunningProcesses, "nvmlDeviceGetComputeRunningProcesses_v3",             \
+      "nvmlDeviceGetComputeRunningProcesses_v2", true, nvml_result,                                \
+      (nvml_device device, unsigned *count, void *entries))
+
+typedef struct nvml_library {
+#define POINTER(name, newest, fallback, is_required, result, parameters) result(*name) parameters;
+    NVML_SYMBOL_LIST(POINTER)
+#undef POINTER
+} nvml_library;
+
+static const char *const library_names[] = {
+    "libnvidia-ml.so.1",
+    "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+    NULL,
+};
+
+static const hr__library_symbol symbols[] = {
+#define SYMBOL(name, newest, fallback, is_required, result, parameters)                            \
+    {newest, fallback, offsetof(nvml_library, name), is_required},
+    NVML_SYMBOL_LIST(SYMBOL)
+#undef SYMBOL
+};
+
+/* Guarded by `lock` until is_tried, then read-only. */
+static hr__mutex lock = HR__MUTEX_INIT(HR__LOCK_REGISTRY);
+static bool is_tried;
+static bool is_loaded;
+static nvml_library nvml;
+static char failure[800];
+
+static void load(void)
+{
+    char reasons[600];
+    void *library = hr__library_open("HEADROOM_NVML", library_names, reasons, sizeof reasons);
+    if (library == NULL) {
+        snprintf(failure, sizeof failure, "NVML could not be loaded; tried %s", reasons);
+        return;
+    }
+    const char *missing =
+        hr__library_find_symbols(library, symbols, sizeof symbols / sizeof symbols[0], &nvml);
+    if (missing != NULL) {
+        snprintf(failure, sizeof failure, "the NVML found here has no function %s", missing);
+        return;
+    }
+    nvml_result result = nvml.nvmlInit();
+    if (result != NVML_SUCCESS) {
+        snprintf(failure, sizeof failure, "nvmlInit failed: %d: %s", result,
+                 nvml.nvmlErrorString(result));
+        return;
+    }
+    is_loaded = true;
+}
+
+static hr_status require_nvml(void)
+{
+    hr__mutex_lock(&lock);
+    if (!is_tried)
+        load();
+    is_tried = true;
+    hr__mutex_unlock(&lock);
+    return is_loaded ? HR_OK : hr__fail(HR_ERR_UNSUPPORTED, "%s", failure);
+}
+
+/* The one place where NVML's results become ours. */
+static hr_status refusal(nvml_result result, const char *call, const char *pci_bus_id)
+{
+    bool is_unknowable = result == NVML_NOT_SUPPORTED || result == NVML_NO_PERMISSION ||
+                         result == NVML_NOT_FOUND || result == NVML_FUNCTION_NOT_FOUND;
+    return hr__fail(is_unknowable ? HR_ERR_UNSUPPORTED : HR_ERR_DEVICE, "%s(%s) failed: %d: %s",
+                    call, pci_bus_id, result, nvml.nvmlErrorString(result));
+}
+
+/* How far apart the `count` entries are that NVML wrote into the painted `room`. Its last byte
+ * belongs to a number that is small or all ones, so paint that looks gone is gone. */
+static size_t entry_stride(const unsigned char *room, size_t room_bytes, size_t count)
+{
+    size_t written_bytes = room_bytes;
+    while (written_bytes > 0 && room[written_bytes - 1] == PAINT)
+        written_bytes--;
+    if (written_bytes == count * sizeof(process_entry))
+        return sizeof(process_entry);
+    if (written_bytes == count * LARGEST_ENTRY_BYTES)
+        return LARGEST_ENTRY_BYTES;
+    return DOCUMENTED_ENTRY_BYTES;
+}
+
+static void store_entries(const unsigned char *room, size_t room_bytes, size_t found,
+                          hr_process_memory *entries, size_t capacity)
+{
+    size_t stride = entry_stride(room, room_bytes, found);
+    uint32_t own_pid = (uint32_t)getpid();
+    for (size_t i = 0; i < found && i < capacity; i++) {
+        process_entry entry;
+        memcpy(&entry, room + i * stride, sizeof entry);
+        entries[i] = (hr_process_memory){
+            .used_bytes = entry.used_bytes,
+            .pid = entry.pid,
+            .is_this_process = entry.pid == own_pid,
+        };
+    }
+}
+
+hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries, size_t capacity,
+                             size_t *count)
+{
+    HR__TRY(require_nvml());
+    nvml_device device = NULL;
+    nvml_result result = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id, &device);
+    if (result != NVML_SUCCESS)
+        return refusal(result, "nvmlDeviceGetHandleByPciBusId", pci_bus_id);
+
+    unsigned wanted = FIRST_CAPACITY;
+    result = NVML_INSUFFICIENT_SIZE;
+    for (int i = 0; i < MOST_TRIES && result == NVML_INSUFFICIENT_SIZE; i++) {
+        size_t room_bytes = (size_t)wanted * LARGEST_ENTRY_BYTES;
+        unsigned char *room = hr__host_alloc(room_bytes);
+        if (room == NULL)
+            return hr__fail_host_memory(room_bytes, "the list of processes on a GPU");
+        memset(room, PAINT, room_bytes);
+
+        unsigned found = wanted;
+        result = nvml.nvmlDeviceGetComputeRunningProcesses(device, &found, room);
+        if (result == NVML_SUCCESS && found <= wanted) {
+            store_entries(room, room_bytes, found, entries, capacity);
+            *count = found;
+        }
+        hr__host_free(room);
+        wanted = found + FIRST_CAPACITY;
+    }
+    if (result != NVML_SUCCESS)
+        return refusal(result, "nvmlDeviceGetComputeRunningProcesses", pci_bus_id);
+    return HR_OK;
+}
+
+hr_status hr__nvml_driver_version(char *out, size_t out_bytes)
+{
+    HR__TRY(require_nvml());
+    if (nvml.nvmlSystemGetDriverVersion == NULL)
+        return hr__fail(HR_ERR_UNSUPPORTED, "this NVML does not tell the driver's version");
+    nvml_result result = nvml.nvmlSystemGetDriverVersion(out, (unsigned)out_bytes);
+    return result == NVML_SUCCESS ? HR_OK : refusal(result, "nvmlSystemGetDriverVersion", "");
+}

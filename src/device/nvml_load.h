@@ -1,0 +1,33 @@
+/* nvml_load.h - who uses a GPU's memory, as NVIDIA's management library tells it.
+ *
+ * The CUDA driver knows only its own process. NVML (libnvidia-ml) sees every process, but counts
+ * devices in its own order and knows nothing of CUDA_VISIBLE_DEVICES; the PCI bus id is the name
+ * for a GPU that both agree on.
+ *
+ * NVML is a convenience here: where it is missing, or will not say, the answer is
+ * HR_ERR_UNSUPPORTED and nothing else suffers. It is loaded and started at the first question,
+ * and never shut down. Safe from any thread. */
+#ifndef HR_DEVICE_NVML_LOAD_H
+#define HR_DEVICE_NVML_LOAD_H
+
+#include <stddef.h> /* size_t */
+
+#include "headroom/device.h" /* hr_process_memory, hr_status */
+
+/* The compute processes on the GPU at `pci_bus_id` ("0000:3b:00.0"). Stores at most `capacity`
+ * entries, and in `*count` how many there are. Process numbers are those of the host: in a
+ * container with its own numbering no entry is_this_process.
+ *
+ * The environment variable HEADROOM_NVML names another library to load instead of
+ * libnvidia-ml.so.1.
+ *
+ * HR_ERR_UNSUPPORTED   NVML is not here, or does not know this; hr_last_error() says which
+ * HR_ERR_DEVICE        NVML reported an error
+ * HR_ERR_HOST_MEMORY */
+HR_MUST_CHECK hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries,
+                                           size_t capacity, size_t *count);
+
+/* The driver's version as users know it, "580.95.05". HR_ERR_UNSUPPORTED as above. */
+HR_MUST_CHECK hr_status hr__nvml_driver_version(char *out, size_t out_bytes);
+
+#endif /* HR_DEVICE_NVML_LOAD_H */

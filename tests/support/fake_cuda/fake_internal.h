@@ -1,0 +1,80 @@
+/* fake_internal.h - what the parts of the fake driver share.
+ *
+ *   fake_libcuda.c          contexts, devices, plain and host memory, bytes, streams, events
+ *   fake_virtual_memory.c   reservations, handles, mappings; empty in an old driver
+ *   fake_nvml.c             NVML, in the same library
+ *
+ * One lock guards everything; a thread's stack of contexts and its capture mode are its own. */
+#ifndef HR_TESTS_FAKE_INTERNAL_H
+#define HR_TESTS_FAKE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/cuda_driver_load.h" /* the driver's types */
+#include "support/fake_cuda/fake_libcuda.h"
+
+/* Declares an exported function, then defines it. */
+#define EXPORT __attribute__((visibility("default")))
+#define DRIVER(name, parameters)                                                                   \
+    EXPORT int name parameters;                                                                    \
+    int name parameters
+
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    INVALID_DEVICE = 101,
+    INVALID_CONTEXT = 201,
+    ALREADY_REGISTERED = 712,
+    NOT_REGISTERED = 713,
+    CAPTURE_UNSUPPORTED = 900,
+};
+
+struct hr__cuda_context_ {
+    _Atomic int retain_count;
+    size_t used_bytes; /* guarded by fake_lock */
+};
+
+extern pthread_mutex_t fake_lock;
+extern fake_cuda_state fake_state; /* guarded by fake_lock; threads' own fields filled on asking */
+extern struct hr__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
+
+bool fake_is_set(const char *variable);
+int fake_ordered_result(const char *function); /* SUCCESS: nothing ordered */
+hr__cuda_context fake_current_context(void);   /* NULL: none */
+
+#define OBEY_ORDERS()                                                                              \
+    do {                                                                                           \
+        int ordered_ = fake_ordered_result(__func__);                                              \
+        if (ordered_ != SUCCESS)                                                                   \
+            return ordered_;                                                                       \
+    } while (0)
+
+/* What every call on memory, streams and events begins with. */
+#define OBEY_ORDERS_IN_CONTEXT()                                                                   \
+    OBEY_ORDERS();                                                                                 \
+    do {                                                                                           \
+        if (fake_current_context() == NULL || fake_current_context()->retain_count == 0)           \
+            return INVALID_CONTEXT;                                                                \
+    } while (0)
+
+/* Plain memory, host memory, reservations and mappings: each a list of ranges. fake_lock is held
+ * for all that follows. */
+typedef struct fake_range {
+    struct fake_range *next;
+    uintptr_t start;
+    size_t size_bytes;
+    hr__cuda_context owner;
+    struct handle *handle; /* of a mapping */
+} fake_range;
+
+fake_range *fake_range_add(fake_range **list, uintptr_t start, size_t size_bytes);
+fake_range **fake_range_find(fake_range **list, uintptr_t start); /* the link; to NULL: none */
+void fake_range_drop(fake_range **link);
+bool fake_charge(size_t size_bytes); /* takes room on the current device, if there is any */
+uintptr_t fake_map_anonymous(size_t size_bytes, int protection);
+
+#endif /* HR_TESTS_FAKE_INTERNAL_H */

@@ -1,0 +1,513 @@
+/* fake_libcuda.c - a CUDA driver without a GPU, for testing what talks to one.
+ *
+ * Two devices of a few gigabytes whose memory is host memory: plain memory is an anonymous mapping,
+ * a physical handle is a memfd, a reservation is a range without access. Work is done when it is
+ * queued. The fake is strict where the real driver is: a call without the right current context,
+ * a range that is not mapped, a stale handle are refused with the driver's own numbers, so that
+ * the code under test cannot get away with what a GPU would refuse. */
+#include "support/fake_cuda/fake_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+fake_cuda_state fake_state;
+
+/* ---- orders from the test -------------------------------------------------------------------- */
+
+bool fake_is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value != NULL && value[0] != '\0';
+}
+
+int fake_ordered_result(const char *function)
+{
+    const char *order = getenv("FAKE_CUDA_FAIL");
+    size_t length = strlen(function);
+    if (order == NULL || strncmp(order, function, length) != 0 || order[length] != '=')
+        return SUCCESS;
+    return atoi(order + length + 1);
+}
+
+/* ---- contexts -------------------------------------------------------------------------------- */
+
+struct hr__cuda_context_ fake_primaries[FAKE_CUDA_DEVICES];
+static _Thread_local hr__cuda_context context_stack[16];
+static _Thread_local int context_depth;
+static _Thread_local int capture_mode; /* 0: global, the default */
+
+hr__cuda_context fake_current_context(void)
+{
+    return context_depth > 0 ? context_stack[context_depth - 1] : NULL;
+}
+
+#define REFUSE_DURING_CAPTURE()                                                                    \
+    do {                                                                                           \
+        if (fake_is_set("FAKE_CUDA_CAPTURING") && capture_mode != HR__CUDA_CAPTURE_MODE_RELAXED)   \
+            return CAPTURE_UNSUPPORTED;                                                            \
+    } while (0)
+
+EXPORT void fake_cuda_get_state(fake_cuda_state *out);
+void fake_cuda_get_state(fake_cuda_state *out)
+{
+    pthread_mutex_lock(&fake_lock);
+    *out = fake_state;
+    for (int i = 0; i < FAKE_CUDA_DEVICES; i++) {
+        out->retain_count += fake_primaries[i].retain_count;
+        out->used_bytes += fake_primaries[i].used_bytes;
+        out->device_used_bytes[i] = fake_primaries[i].used_bytes;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    out->context_depth = context_depth;
+    out->capture_mode = capture_mode;
+}
+
+DRIVER(cuCtxGetCurrent, (hr__cuda_context * out))
+{
+    OBEY_ORDERS();
+    *out = fake_current_context();
+    return SUCCESS;
+}
+
+DRIVER(cuCtxPushCurrent_v2, (hr__cuda_context context))
+{
+    OBEY_ORDERS();
+    if (context == NULL || context_depth == (int)(sizeof context_stack / sizeof *context_stack))
+        return INVALID_CONTEXT;
+    context_stack[context_depth++] = context;
+    pthread_mutex_lock(&fake_lock);
+    fake_state.push_count++;
+    pthread_mutex_unlock(&fake_lock);
+    return SUCCESS;
+}
+
+DRIVER(cuCtxPopCurrent_v2, (hr__cuda_context * out))
+{
+    OBEY_ORDERS();
+    if (context_depth == 0)
+        return INVALID_CONTEXT;
+    *out = context_stack[--context_depth];
+    pthread_mutex_lock(&fake_lock);
+    fake_state.pop_count++;
+    pthread_mutex_unlock(&fake_lock);
+    return SUCCESS;
+}
+
+DRIVER(cuCtxSynchronize, (void))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    return SUCCESS;
+}
+
+DRIVER(cuDevicePrimaryCtxRetain, (hr__cuda_context * out, int device))
+{
+    OBEY_ORDERS();
+    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+        return INVALID_DEVICE;
+    pthread_mutex_lock(&fake_lock);
+    fake_primaries[device].retain_count++;
+    pthread_mutex_unlock(&fake_lock);
+    *out = &fake_primaries[device];
+    return SUCCESS;
+}
+
+static int release_primary(int device)
+{
+    int result = INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    if (device >= 0 && device < FAKE_CUDA_DEVICES && fake_primaries[device].retain_count > 0) {
+        fake_primaries[device].retain_count--;
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+#ifdef FAKE_CUDA_OLD
+DRIVER(cuDevicePrimaryCtxRelease, (int device))
+#else
+DRIVER(cuDevicePrimaryCtxRelease_v2, (int device))
+#endif
+{
+    OBEY_ORDERS();
+    return release_primary(device);
+}
+
+/* ---- the driver and its devices -------------------------------------------------------------- */
+
+DRIVER(cuInit, (unsigned flags))
+{
+    OBEY_ORDERS();
+    return flags == 0 ? SUCCESS : INVALID_VALUE;
+}
+
+DRIVER(cuDriverGetVersion, (int *version))
+{
+    *version = 13000;
+    return SUCCESS;
+}
+
+static const struct known_error {
+    int number;
+    const char *name, *text;
+} known_errors[] = {
+    {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {HR__CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+};
+
+static const struct known_error *find_error(int number)
+{
+    for (size_t i = 0; i < sizeof known_errors / sizeof known_errors[0]; i++)
+        if (known_errors[i].number == number)
+            return &known_errors[i];
+    return NULL;
+}
+
+DRIVER(cuGetErrorName, (int number, const char **out))
+{
+    const struct known_error *error = find_error(number);
+    *out = error != NULL ? error->name : NULL;
+    return error != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+DRIVER(cuGetErrorString, (int number, const char **out))
+{
+    const struct known_error *error = find_error(number);
+    *out = error != NULL ? error->text : NULL;
+    return error != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+DRIVER(cuDeviceGetCount, (int *count))
+{
+    OBEY_ORDERS();
+    *count = FAKE_CUDA_DEVICES;
+    return SUCCESS;
+}
+
+DRIVER(cuDeviceGet, (int *device, int index))
+{
+    OBEY_ORDERS();
+    if (index < 0 || index >= FAKE_CUDA_DEVICES)
+        return INVALID_DEVICE;
+    *device = index;
+    return SUCCESS;
+}
+
+DRIVER(cuDeviceGetName, (char *name, int name_bytes, int device))
+{
+    OBEY_ORDERS();
+    snprintf(name, (size_t)name_bytes, "Fake GPU %d", device);
+    return SUCCESS;
+}
+
+DRIVER(cuDeviceGetPCIBusId, (char *id, int id_bytes, int device))
+{
+    OBEY_ORDERS();
+    snprintf(id, (size_t)id_bytes, "0000:3%d:00.0", device);
+    return SUCCESS;
+}
+
+DRIVER(cuDeviceTotalMem_v2, (size_t * total_bytes, int device))
+{
+    OBEY_ORDERS();
+    (void)device;
+    *total_bytes = FAKE_CUDA_TOTAL_BYTES;
+    return SUCCESS;
+}
+
+DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
+{
+    OBEY_ORDERS();
+    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+        return INVALID_DEVICE;
+    if (attribute == HR__CUDA_HAS_VIRTUAL_MEMORY) {
+        *value = !fake_is_set("FAKE_CUDA_WITHOUT_VIRTUAL");
+        return SUCCESS;
+    }
+    if (attribute == HR__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL) {
+        *value = 1;
+        return SUCCESS;
+    }
+    return INVALID_VALUE;
+}
+
+/* ---- what is held ---------------------------------------------------------------------------- */
+
+static fake_range *plain_ranges, *host_ranges; /* guarded by fake_lock */
+
+fake_range *fake_range_add(fake_range **list, uintptr_t start, size_t size_bytes)
+{
+    fake_range *added = calloc(1, sizeof *added);
+    if (added == NULL)
+        abort();
+    *added = (fake_range){*list, start, size_bytes, fake_current_context(), NULL};
+    *list = added;
+    return added;
+}
+
+fake_range **fake_range_find(fake_range **list, uintptr_t start)
+{
+    while (*list != NULL && (*list)->start != start)
+        list = &(*list)->next;
+    return list;
+}
+
+void fake_range_drop(fake_range **link)
+{
+    fake_range *dropped = *link;
+    *link = dropped->next;
+    free(dropped);
+}
+
+bool fake_charge(size_t size_bytes)
+{
+    hr__cuda_context context = fake_current_context();
+    if (size_bytes > FAKE_CUDA_TOTAL_BYTES - context->used_bytes)
+        return false;
+    context->used_bytes += size_bytes;
+    return true;
+}
+
+uintptr_t fake_map_anonymous(size_t size_bytes, int protection)
+{
+    void *address =
+        mmap(NULL, size_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED)
+        abort();
+    return (uintptr_t)address;
+}
+
+/* ---- plain and host memory ------------------------------------------------------------------- */
+
+DRIVER(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    pthread_mutex_lock(&fake_lock);
+    *free_bytes = FAKE_CUDA_TOTAL_BYTES - fake_current_context()->used_bytes;
+    pthread_mutex_unlock(&fake_lock);
+    *total_bytes = FAKE_CUDA_TOTAL_BYTES;
+    return SUCCESS;
+}
+
+DRIVER(cuMemAlloc_v2, (hr__cuda_ptr * out, size_t size_bytes))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    REFUSE_DURING_CAPTURE();
+    int result = size_bytes == 0 ? INVALID_VALUE : OUT_OF_MEMORY;
+    pthread_mutex_lock(&fake_lock);
+    if (size_bytes != 0 && fake_charge(size_bytes)) {
+        *out = fake_map_anonymous(size_bytes, PROT_READ | PROT_WRITE);
+        fake_range_add(&plain_ranges, (uintptr_t)*out, size_bytes);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemFree_v2, (hr__cuda_ptr address))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    REFUSE_DURING_CAPTURE();
+    int result = INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    fake_range **link = fake_range_find(&plain_ranges, (uintptr_t)address);
+    if (*link != NULL) {
+        (*link)->owner->used_bytes -= (*link)->size_bytes;
+        munmap((void *)(uintptr_t)address, (*link)->size_bytes);
+        fake_range_drop(link);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemHostAlloc, (void **out, size_t size_bytes, unsigned flags))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    pthread_mutex_lock(&fake_lock);
+    fake_state.host_flags = flags;
+    uintptr_t address = fake_map_anonymous(size_bytes, PROT_READ | PROT_WRITE);
+    fake_range_add(&host_ranges, address, size_bytes);
+    pthread_mutex_unlock(&fake_lock);
+    *out = (void *)address;
+    return SUCCESS;
+}
+
+DRIVER(cuMemFreeHost, (void *address))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    int result = INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    fake_range **link = fake_range_find(&host_ranges, (uintptr_t)address);
+    if (*link != NULL) {
+        munmap(address, (*link)->size_bytes);
+        fake_range_drop(link);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+static fake_range *registered_ranges; /* guarded by fake_lock */
+
+#ifdef FAKE_CUDA_OLD
+DRIVER(cuMemHostRegister, (void *address, size_t size_bytes, unsigned flags))
+#else
+DRIVER(cuMemHostRegister_v2, (void *address, size_t size_bytes, unsigned flags))
+#endif
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    if (address == NULL || size_bytes == 0 || flags != 0)
+        return INVALID_VALUE;
+    int result = ALREADY_REGISTERED;
+    pthread_mutex_lock(&fake_lock);
+    if (*fake_range_find(&registered_ranges, (uintptr_t)address) == NULL) {
+        fake_range_add(&registered_ranges, (uintptr_t)address, size_bytes);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemHostUnregister, (void *address))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    int result = NOT_REGISTERED;
+    pthread_mutex_lock(&fake_lock);
+    fake_range **link = fake_range_find(&registered_ranges, (uintptr_t)address);
+    if (*link != NULL) {
+        fake_range_drop(link);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemcpyHtoD_v2, (hr__cuda_ptr to, const void *from, size_t size_bytes))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    memcpy((void *)(uintptr_t)to, from, size_bytes);
+    return SUCCESS;
+}
+
+DRIVER(cuMemcpyDtoH_v2, (void *to, hr__cuda_ptr from, size_t size_bytes))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    memcpy(to, (const void *)(uintptr_t)from, size_bytes);
+    return SUCCESS;
+}
+
+DRIVER(cuMemcpyDtoDAsync_v2,
+       (hr__cuda_ptr to, hr__cuda_ptr from, size_t size_bytes, hr__cuda_stream stream))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    (void)stream;
+    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size_bytes);
+    return SUCCESS;
+}
+
+DRIVER(cuMemsetD8Async,
+       (hr__cuda_ptr to, unsigned char value, size_t size_bytes, hr__cuda_stream stream))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    (void)stream;
+    memset((void *)(uintptr_t)to, value, size_bytes);
+    return SUCCESS;
+}
+
+/* ---- streams and events: work is done when it is queued -------------------------------------- */
+
+DRIVER(cuStreamCreate, (hr__cuda_stream * out, unsigned flags))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    *out = malloc(1);
+    pthread_mutex_lock(&fake_lock);
+    fake_state.stream_flags = flags;
+    pthread_mutex_unlock(&fake_lock);
+    return *out != NULL ? SUCCESS : OUT_OF_MEMORY;
+}
+
+DRIVER(cuStreamDestroy_v2, (hr__cuda_stream stream))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    free(stream);
+    return SUCCESS;
+}
+
+DRIVER(cuStreamSynchronize, (hr__cuda_stream stream))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    (void)stream;
+    return SUCCESS;
+}
+
+DRIVER(cuStreamWaitEvent, (hr__cuda_stream stream, hr__cuda_event event, unsigned flags))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    (void)stream;
+    return event != NULL && flags == 0 ? SUCCESS : INVALID_VALUE;
+}
+
+DRIVER(cuEventCreate, (hr__cuda_event * out, unsigned flags))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    *out = malloc(1);
+    pthread_mutex_lock(&fake_lock);
+    fake_state.event_flags = flags;
+    pthread_mutex_unlock(&fake_lock);
+    return *out != NULL ? SUCCESS : OUT_OF_MEMORY;
+}
+
+DRIVER(cuEventDestroy_v2, (hr__cuda_event event))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    free(event);
+    return SUCCESS;
+}
+
+DRIVER(cuEventRecord, (hr__cuda_event event, hr__cuda_stream stream))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    (void)stream;
+    return event != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+DRIVER(cuEventQuery, (hr__cuda_event event))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    REFUSE_DURING_CAPTURE();
+    return event != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+DRIVER(cuEventSynchronize, (hr__cuda_event event))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    return event != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+#ifndef FAKE_CUDA_OLD
+DRIVER(cuStreamIsCapturing, (hr__cuda_stream stream, int *status))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    (void)stream;
+    *status = fake_is_set("FAKE_CUDA_CAPTURING");
+    return SUCCESS;
+}
+
+DRIVER(cuThreadExchangeStreamCaptureMode, (int *mode))
+{
+    OBEY_ORDERS();
+    int previous = capture_mode;
+    capture_mode = *mode;
+    *mode = previous;
+    return SUCCESS;
+}
+#endif /* FAKE_CUDA_OLD */

@@ -1,0 +1,48 @@
+/* fake_libcuda.h - what a test may ask the fake driver about itself.
+ *
+ * The fake is a shared library with the driver's symbols (and NVML's), loaded in the driver's
+ * place. Environment variables, read at each call, make it misbehave:
+ *
+ *   FAKE_CUDA_FAIL=cuMemAlloc_v2=2   the named function answers this number and does nothing
+ *   FAKE_CUDA_CAPTURING=1            somebody captures a graph in the default mode
+ *   FAKE_CUDA_WITHOUT_VIRTUAL=1      the device says it has no virtual memory
+ *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
+ *   FAKE_NVML_ENTRY_BYTES=32         the layout of NVML's entries; 24 if not set
+ *
+ * Compiled with FAKE_CUDA_OLD it is a driver from before CUDA 10: no virtual memory, no captures,
+ * older names where we know a fallback. */
+#ifndef HR_TESTS_FAKE_LIBCUDA_H
+#define HR_TESTS_FAKE_LIBCUDA_H
+
+#include <stddef.h>
+
+enum {
+    FAKE_CUDA_DEVICES = 2,
+    FAKE_CUDA_ANOTHER_PID = 4242, /* the second process NVML reports; it hides its memory */
+};
+#define FAKE_CUDA_TOTAL_BYTES ((size_t)4 << 30)
+#define FAKE_CUDA_GRANULARITY_BYTES ((size_t)2 << 20)
+#define FAKE_NVML_OWN_BYTES ((size_t)100 << 20) /* the first process: the one that asks */
+
+typedef struct fake_cuda_state {
+    int push_count; /* since the library was loaded, all threads */
+    int pop_count;
+    int context_depth; /* of the asking thread */
+    int capture_mode;  /* of the asking thread */
+    int retain_count;  /* of all primary contexts */
+    size_t used_bytes; /* on all devices */
+    size_t device_used_bytes[FAKE_CUDA_DEVICES];
+    unsigned stream_flags; /* of the latest stream and event */
+    unsigned event_flags;
+    int allocation_type; /* as the latest cuMemCreate was given them */
+    int allocation_device;
+    int is_direct_rdma_capable;
+    int requested_handle_types;
+    unsigned host_flags; /* of the latest cuMemHostAlloc */
+} fake_cuda_state;
+
+/* Exported under this name; tests find it with dlsym. */
+#define FAKE_CUDA_GET_STATE "fake_cuda_get_state"
+typedef void (*fake_cuda_get_state_function)(fake_cuda_state *out);
+
+#endif /* HR_TESTS_FAKE_LIBCUDA_H */

@@ -1,0 +1,243 @@
+/* fake_virtual_memory.c - the fake driver's reservations, handles and mappings.
+ *
+ * As strict as the device table's preconditions: what they forbid is refused here, so that code
+ * which passes on the fake does not lean on a driver's good nature. */
+#include "support/fake_cuda/fake_internal.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef FAKE_CUDA_OLD
+/* Lives while it is not released, or still mapped somewhere. */
+typedef struct handle {
+    struct handle *next;
+    hr__cuda_context owner;
+    size_t size_bytes;
+    int file;
+    int mapping_count;
+    bool is_released;
+} handle;
+
+static handle *handles; /* guarded by fake_lock, as the next two */
+static fake_range *reservations, *mappings;
+
+static handle *handle_find(hr__cuda_handle number)
+{
+    for (handle *each = handles; each != NULL; each = each->next)
+        if ((hr__cuda_handle)(uintptr_t)each == number && !each->is_released)
+            return each;
+    return NULL;
+}
+
+static void handle_drop_if_unused(handle *unused)
+{
+    if (!unused->is_released || unused->mapping_count != 0)
+        return;
+    handle **link = &handles;
+    while (*link != unused)
+        link = &(*link)->next;
+    *link = unused->next;
+    unused->owner->used_bytes -= unused->size_bytes;
+    close(unused->file);
+    free(unused);
+}
+
+/* Is [start, start + size_bytes) tiled by whole mappings? */
+static bool is_tiled(uintptr_t start, size_t size_bytes)
+{
+    uintptr_t end = start + size_bytes;
+    while (start < end) {
+        fake_range *mapping = *fake_range_find(&mappings, start);
+        if (mapping == NULL || mapping->size_bytes > end - start)
+            return false;
+        start += mapping->size_bytes;
+    }
+    return true;
+}
+
+static bool is_free_of_mappings(uintptr_t start, size_t size_bytes)
+{
+    for (fake_range *each = mappings; each != NULL; each = each->next)
+        if (each->start < start + size_bytes && start < each->start + each->size_bytes)
+            return false;
+    return true;
+}
+
+static bool is_inside_a_reservation(uintptr_t start, size_t size_bytes)
+{
+    for (fake_range *each = reservations; each != NULL; each = each->next)
+        if (each->start <= start && start + size_bytes <= each->start + each->size_bytes)
+            return true;
+    return false;
+}
+
+static bool is_granular(uint64_t value)
+{
+    return value != 0 && value % FAKE_CUDA_GRANULARITY_BYTES == 0;
+}
+
+DRIVER(cuMemGetAllocationGranularity,
+       (size_t * granularity_bytes, const hr__cuda_allocation *allocation, int option))
+{
+    OBEY_ORDERS();
+    if (allocation->type != HR__CUDA_ALLOCATION_PINNED || option != HR__CUDA_GRANULARITY_MINIMUM)
+        return INVALID_VALUE;
+    *granularity_bytes = FAKE_CUDA_GRANULARITY_BYTES;
+    return SUCCESS;
+}
+
+DRIVER(cuMemAddressReserve, (hr__cuda_ptr * out, size_t size_bytes, size_t alignment_bytes,
+                             hr__cuda_ptr hint, unsigned long long flags))
+{
+    OBEY_ORDERS();
+    if (!is_granular(size_bytes) || alignment_bytes != 0 || hint != 0 || flags != 0)
+        return INVALID_VALUE;
+    uintptr_t raw = fake_map_anonymous(size_bytes + FAKE_CUDA_GRANULARITY_BYTES, PROT_NONE);
+    uintptr_t past = raw + FAKE_CUDA_GRANULARITY_BYTES - 1;
+    uintptr_t start = past - past % FAKE_CUDA_GRANULARITY_BYTES;
+    if (start != raw)
+        munmap((void *)raw, start - raw);
+    if (start - raw != FAKE_CUDA_GRANULARITY_BYTES)
+        munmap((void *)(start + size_bytes), FAKE_CUDA_GRANULARITY_BYTES - (start - raw));
+    pthread_mutex_lock(&fake_lock);
+    fake_range_add(&reservations, start, size_bytes);
+    pthread_mutex_unlock(&fake_lock);
+    *out = start;
+    return SUCCESS;
+}
+
+DRIVER(cuMemAddressFree, (hr__cuda_ptr address, size_t size_bytes))
+{
+    OBEY_ORDERS();
+    int result = INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    fake_range **link = fake_range_find(&reservations, (uintptr_t)address);
+    if (*link != NULL && (*link)->size_bytes == size_bytes &&
+        is_free_of_mappings((uintptr_t)address, size_bytes)) {
+        munmap((void *)(uintptr_t)address, size_bytes);
+        fake_range_drop(link);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+static int create_handle(size_t size_bytes, const hr__cuda_allocation *allocation,
+                         hr__cuda_handle *out)
+{
+    fake_state.allocation_type = allocation->type;
+    fake_state.allocation_device = allocation->location.id;
+    fake_state.is_direct_rdma_capable = allocation->is_direct_rdma_capable;
+    fake_state.requested_handle_types = allocation->requested_handle_types;
+    if (!fake_charge(size_bytes))
+        return OUT_OF_MEMORY;
+    handle *created = calloc(1, sizeof *created);
+    int file = memfd_create("fake_libcuda", MFD_CLOEXEC);
+    if (created == NULL || file < 0 || ftruncate(file, (off_t)size_bytes) != 0)
+        abort();
+    *created = (handle){handles, fake_current_context(), size_bytes, file, 0, false};
+    handles = created;
+    *out = (hr__cuda_handle)(uintptr_t)created;
+    return SUCCESS;
+}
+
+DRIVER(cuMemCreate, (hr__cuda_handle * out, size_t size_bytes,
+                     const hr__cuda_allocation *allocation, unsigned long long flags))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    if (!is_granular(size_bytes) || flags != 0 ||
+        allocation->location.type != HR__CUDA_LOCATION_DEVICE ||
+        &fake_primaries[allocation->location.id] != fake_current_context())
+        return INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    int result = create_handle(size_bytes, allocation, out);
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemRelease, (hr__cuda_handle number))
+{
+    OBEY_ORDERS();
+    int result = INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    handle *released = handle_find(number);
+    if (released != NULL) {
+        released->is_released = true;
+        handle_drop_if_unused(released);
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemMap, (hr__cuda_ptr address, size_t size_bytes, size_t offset_bytes,
+                  hr__cuda_handle number, unsigned long long flags))
+{
+    OBEY_ORDERS();
+    int result = INVALID_VALUE;
+    uintptr_t start = (uintptr_t)address;
+    pthread_mutex_lock(&fake_lock);
+    handle *mapped = handle_find(number);
+    if (mapped != NULL && mapped->size_bytes == size_bytes && is_granular(start) &&
+        offset_bytes == 0 && flags == 0 && is_inside_a_reservation(start, size_bytes) &&
+        is_free_of_mappings(start, size_bytes)) {
+        if (mmap((void *)start, size_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, mapped->file, 0) ==
+            MAP_FAILED)
+            abort();
+        fake_range_add(&mappings, start, size_bytes)->handle = mapped;
+        mapped->mapping_count++;
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+static void unmap_one(fake_range **link)
+{
+    fake_range *mapping = *link;
+    if (mmap((void *)mapping->start, mapping->size_bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        abort();
+    mapping->handle->mapping_count--;
+    handle_drop_if_unused(mapping->handle);
+    fake_range_drop(link);
+}
+
+DRIVER(cuMemUnmap, (hr__cuda_ptr address, size_t size_bytes))
+{
+    OBEY_ORDERS();
+    int result = INVALID_VALUE;
+    uintptr_t start = (uintptr_t)address, end = start + size_bytes;
+    pthread_mutex_lock(&fake_lock);
+    if (size_bytes != 0 && is_tiled(start, size_bytes)) {
+        while (start < end) {
+            fake_range **link = fake_range_find(&mappings, start);
+            start += (*link)->size_bytes;
+            unmap_one(link);
+        }
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemSetAccess,
+       (hr__cuda_ptr address, size_t size_bytes, const hr__cuda_access *accesses, size_t count))
+{
+    OBEY_ORDERS();
+    int result = INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    if (size_bytes != 0 && is_tiled((uintptr_t)address, size_bytes) && count == 1 &&
+        accesses[0].flags == HR__CUDA_ACCESS_READ_WRITE &&
+        accesses[0].location.type == HR__CUDA_LOCATION_DEVICE) {
+        if (mprotect((void *)(uintptr_t)address, size_bytes, PROT_READ | PROT_WRITE) != 0)
+            abort();
+        result = SUCCESS;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+#else
+typedef int an_old_driver_has_none; /* ISO C wants one declaration */
+#endif /* FAKE_CUDA_OLD */

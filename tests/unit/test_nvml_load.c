@@ -1,0 +1,216 @@
+/* test_nvml_load.c - what NVML answers, in every layout it was seen to answer in.
+ *
+ * NVML is loaded once in the life of a process; the machine without it is therefore a child
+ * process, and the other tests share the fake (tests/support/fake_cuda), which speaks NVML too. */
+#include "device/nvml_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/host_memory.h" /* hr__host_memory_fail_at */
+
+#include "contract/device_contract.h" /* assert_ok, assert_status */
+#include "support/cmocka_here.h"
+#include "support/fake_cuda/fake_libcuda.h"
+
+#define USED_DEVICE "0000:30:00.0" /* the fake's first */
+
+static int forget_orders(void **state)
+{
+    (void)state;
+    unsetenv("FAKE_CUDA_FAIL");
+    unsetenv("FAKE_NVML_PROCESSES");
+    unsetenv("FAKE_NVML_ENTRY_BYTES");
+    hr__host_memory_fail_at(0);
+    return 0;
+}
+
+/* ---- without NVML ---------------------------------------------------------------------------- */
+
+static void a_missing_library_leaves_processes_and_version_unknown(void **state)
+{
+    (void)state;
+    char version[32] = "untouched";
+    hr_process_memory entry = {.pid = 7};
+    size_t count = 77;
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_driver_version(version, sizeof version));
+    assert_last_error_has("/nowhere/libnvidia-ml.so (cannot open shared object file");
+    assert_last_error_has("HEADROOM_NVML");
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+    assert_string_equal(version, "untouched");
+    assert_int_equal(entry.pid, 7);
+    assert_int_equal(count, 77);
+}
+
+static int without_nvml(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_missing_library_leaves_processes_and_version_unknown),
+    };
+    setenv("HEADROOM_NVML", "/nowhere/libnvidia-ml.so", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* ---- an NVML that does not start ------------------------------------------------------------- */
+
+static void a_library_that_does_not_start_says_why(void **state)
+{
+    (void)state;
+    size_t count = 77;
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    assert_last_error_has("nvmlInit failed: 4: Insufficient Permissions");
+}
+
+static int with_an_nvml_that_does_not_start(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_library_that_does_not_start_says_why),
+    };
+    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
+    setenv("FAKE_CUDA_FAIL", "nvmlInit_v2=4", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* ---- with NVML ------------------------------------------------------------------------------- */
+
+static void a_process_that_hides_its_memory_is_told_apart_from_one_that_uses_none(void **state)
+{
+    (void)state;
+    hr_process_memory entries[8];
+    size_t count = 0;
+    assert_ok(hr__nvml_processes(USED_DEVICE, entries, 8, &count));
+    assert_int_equal(count, 3);
+    assert_true(entries[0].is_this_process);
+    assert_int_equal(entries[0].used_bytes, FAKE_NVML_OWN_BYTES);
+    assert_int_equal(entries[1].pid, FAKE_CUDA_ANOTHER_PID);
+    assert_false(entries[1].is_this_process);
+    assert_true(entries[1].used_bytes == UINT64_MAX);
+}
+
+static void more_processes_than_room_are_counted_and_not_stored(void **state)
+{
+    (void)state;
+    hr_process_memory entries[3] = {{.pid = 0}, {.pid = 0}, {.pid = 7}};
+    size_t count = 0;
+    setenv("FAKE_NVML_PROCESSES", "200", 1);
+    assert_ok(hr__nvml_processes(USED_DEVICE, entries, 2, &count));
+    assert_int_equal(count, 200);
+    assert_int_equal(entries[1].pid, FAKE_CUDA_ANOTHER_PID);
+    assert_int_equal(entries[2].pid, 7);
+    assert_ok(hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    assert_int_equal(count, 200);
+}
+
+/* Counts around the first guess of how many there are, too. */
+static void every_known_layout_of_the_entries_is_understood(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {"16", "24", "32"};
+    static const char *const process_counts[] = {"0", "1", "3", "48", "64", "65"};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        for (size_t j = 0; j < sizeof process_counts / sizeof process_counts[0]; j++) {
+            hr_process_memory entries[80];
+            size_t count = 77;
+            setenv("FAKE_NVML_ENTRY_BYTES", layouts[i], 1);
+            setenv("FAKE_NVML_PROCESSES", process_counts[j], 1);
+            assert_ok(hr__nvml_processes(USED_DEVICE, entries, 80, &count));
+            assert_int_equal(count, atoi(process_counts[j]));
+            for (size_t k = 2; k < count; k++) {
+                assert_int_equal(entries[k].pid, FAKE_CUDA_ANOTHER_PID + k - 1);
+                assert_int_equal(entries[k].used_bytes, k);
+            }
+        }
+    }
+}
+
+static void what_nvml_may_not_tell_is_unsupported_and_a_failure_is_the_devices(void **state)
+{
+    (void)state;
+    hr_process_memory entry = {.pid = 7};
+    size_t count = 77;
+    setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetComputeRunningProcesses_v3=4", 1);
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+    assert_last_error_has("Insufficient Permissions");
+    setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetComputeRunningProcesses_v3=15", 1);
+    assert_status(HR_ERR_DEVICE, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+    unsetenv("FAKE_CUDA_FAIL");
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_processes("0000:99:00.0", &entry, 1, &count));
+    assert_last_error_has("nvmlDeviceGetHandleByPciBusId(0000:99:00.0) failed: 6: Not Found");
+    assert_int_equal(count, 77);
+    assert_int_equal(entry.pid, 7);
+}
+
+static void a_list_that_never_stops_growing_is_given_up(void **state)
+{
+    (void)state;
+    size_t count = 77;
+    setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetComputeRunningProcesses_v3=7", 1);
+    assert_status(HR_ERR_DEVICE, hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    assert_int_equal(count, 77);
+}
+
+static void a_lack_of_host_memory_leaves_the_outputs_alone(void **state)
+{
+    (void)state;
+    hr_process_memory entry = {.pid = 7};
+    size_t count = 77;
+    uint64_t held_bytes = hr__host_memory_get_use().in_use_bytes;
+    setenv("FAKE_NVML_PROCESSES", "65", 1);
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        hr__host_memory_fail_at(nth);
+        assert_status(HR_ERR_HOST_MEMORY, hr__nvml_processes(USED_DEVICE, &entry, 1, &count));
+        assert_int_equal(count, 77);
+        assert_int_equal(entry.pid, 7);
+        assert_int_equal(hr__host_memory_get_use().in_use_bytes, held_bytes);
+    }
+}
+
+static void the_drivers_version_is_told(void **state)
+{
+    (void)state;
+    char version[32] = "";
+    assert_ok(hr__nvml_driver_version(version, sizeof version));
+    assert_string_equal(version, "580.00.fake");
+}
+
+static int with_nvml(void)
+{
+#define WITH_ORDERS_FORGOTTEN(test) cmocka_unit_test_teardown(test, forget_orders)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_that_hides_its_memory_is_told_apart_from_one_that_uses_none),
+        WITH_ORDERS_FORGOTTEN(more_processes_than_room_are_counted_and_not_stored),
+        WITH_ORDERS_FORGOTTEN(every_known_layout_of_the_entries_is_understood),
+        WITH_ORDERS_FORGOTTEN(what_nvml_may_not_tell_is_unsupported_and_a_failure_is_the_devices),
+        WITH_ORDERS_FORGOTTEN(a_list_that_never_stops_growing_is_given_up),
+        WITH_ORDERS_FORGOTTEN(a_lack_of_host_memory_leaves_the_outputs_alone),
+        cmocka_unit_test(the_drivers_version_is_told),
+    };
+    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* ---- one process a group --------------------------------------------------------------------- */
+
+static int in_a_process_of_its_own(int (*group)(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        exit(group() == 0 ? 0 : 1);
+    int ended = 0;
+    if (child < 0 || waitpid(child, &ended, 0) != child || !WIFEXITED(ended))
+        return 1;
+    return WEXITSTATUS(ended);
+}
+
+int main(void)
+{
+    int failures = 0;
+    failures += in_a_process_of_its_own(without_nvml);
+    failures += in_a_process_of_its_own(with_an_nvml_that_does_not_start);
+    failures += in_a_process_of_its_own(with_nvml);
+    return failures != 0;
+}
