@@ -1,0 +1,373 @@
+/* headroom.h - the allocator.
+ *
+ * A pool borrows large segments from one device and serves blocks out of them. Freed blocks stay
+ * in the pool for reuse; hr_pool_trim() gives idle segments back. Which block serves a request is
+ * decided by the pool's engine: "torch" follows PyTorch's caching allocator to the byte.
+ *
+ * Words: *live* bytes are handed out, *reserved* bytes are held from the device, *idle* bytes are
+ * reserved but not live. Blocks tile their segment. A *private pool* is a part of a pool whose
+ * segments serve only the requests routed to it (CUDA graphs, torch.cuda.MemPool).
+ *
+ * Everything here is thread-safe unless a comment says otherwise. Pointers are borrowed for the
+ * call unless a comment says otherwise. In a child made by fork() every call on a pool of the
+ * parent answers HR_ERR_WRONG_PROCESS and touches nothing: its memory is the parent's.
+ *
+ * Reading order: hr_pool_create(), hr_alloc(), hr_free(), hr_record_stream(), hr_pool_get_stats();
+ * then out-of-memory reports, walking, events, private pools, pinned host memory. */
+#ifndef HEADROOM_HEADROOM_H
+#define HEADROOM_HEADROOM_H
+
+#include <stdbool.h>
+#include <stddef.h> /* size_t */
+#include <stdint.h> /* uint64_t */
+
+#include "headroom/device.h"  /* hr_device, hr_device_ptr, hr_stream */
+#include "headroom/status.h"  /* hr_status, HR_API, HR_MUST_CHECK */
+#include "headroom/version.h" /* HR_VERSION_STRING */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hr_pool hr_pool; /* opaque */
+
+/* ---- a pool and its blocks ------------------------------------------------------------------- */
+
+typedef struct hr_pool_options {
+    size_t struct_size;        /* sizeof(hr_pool_options) */
+    const char *engine;        /* NULL = "torch" */
+    const char *conf;          /* what PYTORCH_CUDA_ALLOC_CONF would hold; NULL = "" */
+    const char *torch_version; /* whose rules to follow, "1.6" to "2.15"; NULL = "2.11" */
+    bool is_strict;            /* refuse what PyTorch would silently accept in `conf` */
+
+    /* Called without the pool's lock when no cached block fits, before the device is asked for
+     * more: may free blocks of this pool. Returns whether trying again is worth while. Or NULL. */
+    bool (*reclaim)(void *reclaim_context);
+    void *reclaim_context;
+} hr_pool_options;
+
+/* Makes a pool on `device`, which must outlive it. `options` may be NULL.
+ *
+ * HR_ERR_INVALID_ARGUMENT   unknown engine or version, a backend that is not "native"
+ * HR_ERR_BAD_SETTING        `conf`: hr_last_error() holds PyTorch's own text for it, or, with
+ *                           is_strict, what is wrong and where */
+HR_API HR_MUST_CHECK hr_status hr_pool_create(hr_device *device, const hr_pool_options *options,
+                                              hr_pool **out);
+
+/* Gives everything back to the device, live blocks too, and ends the pool. NULL does nothing. No
+ * other call on the pool may be in progress. */
+HR_API void hr_pool_destroy(hr_pool *pool);
+
+/* Allocates `size_bytes` for work queued on `stream` and stores the address in `*out`. A request
+ * for zero bytes succeeds and stores HR_NULL.
+ *
+ * HR_ERR_OUT_OF_MEMORY     neither the pool nor the device has room; hr_last_error() holds
+ *                          PyTorch's text, hr_last_out_of_memory() the numbers
+ * HR_ERR_REJECTED          refused by throw_on_cudamalloc_oom
+ * HR_ERR_TOO_LARGE         2^60 bytes or more: no device could ever serve this size
+ * HR_ERR_DEVICE            the driver failed otherwise; hr_last_error() holds its code and text
+ * HR_ERR_HOST_MEMORY       no host memory for the pool's own records
+ * HR_ERR_INVALID_ARGUMENT  `pool` or `out` is NULL
+ *
+ * On failure `*out` is untouched and the pool serves as it did before the call, except that idle
+ * segments may have been returned to the device, and an expandable segment may have grown. */
+HR_API HR_MUST_CHECK hr_status hr_alloc(hr_pool *pool, uint64_t size_bytes, hr_stream stream,
+                                        hr_device_ptr *out);
+
+/* The long form. */
+typedef struct hr_alloc_request {
+    size_t struct_size; /* sizeof(hr_alloc_request) */
+    uint64_t size_bytes;
+    hr_stream stream;
+    uint64_t tag;           /* kept with the block, shown to listeners and walkers; 0 = none */
+    hr_device_ptr at;       /* not 0: exactly there, out of a free block, or not at all */
+    uint64_t *served_bytes; /* not NULL: gets the size of the block handed out */
+} hr_alloc_request;
+
+/* As hr_alloc(). With `at`, HR_ERR_INVALID_ARGUMENT if it is no multiple of 512, and
+ * HR_ERR_OUT_OF_MEMORY if no free block of that stream holds the range; the device is not asked. */
+HR_API HR_MUST_CHECK hr_status hr_alloc_with(hr_pool *pool, const hr_alloc_request *request,
+                                             hr_device_ptr *out);
+
+/* Gives a block back. Calls the driver only to record events for streams named by
+ * hr_record_stream(), without the pool's lock, and never needs memory, so it cannot fail for lack
+ * of it. Freeing HR_NULL does nothing.
+ *
+ * HR_ERR_UNKNOWN_ADDRESS   not the start of a live block of this pool: a double free, an inner
+ *                          pointer, or another pool's block. Nothing changed.
+ * HR_ERR_DEVICE            an event could not be recorded: the block is free, but it is not
+ *                          reused before the pool could wait for the whole device */
+HR_API hr_status hr_free(hr_pool *pool, hr_device_ptr address);
+
+/* Says that work queued on `stream` uses the block at `address`, though it was allocated for
+ * another stream: after it is freed it is not reused before that work is done. Naming the block's
+ * own stream does nothing.
+ *
+ * HR_ERR_UNKNOWN_ADDRESS, HR_ERR_HOST_MEMORY, HR_ERR_DEVICE (no event could be created) */
+HR_API HR_MUST_CHECK hr_status hr_record_stream(hr_pool *pool, hr_device_ptr address,
+                                                hr_stream stream);
+
+/* torch.cuda.empty_cache(): waits for freed blocks that are still in use on other streams, then
+ * gives every idle segment (and every idle page of an expandable one) back to the device. Stops at
+ * the first driver error; what was given back by then stays given back. */
+HR_API hr_status hr_pool_trim(hr_pool *pool);
+
+/* set_per_process_memory_fraction(): reserves at most that part of the device's total from now
+ * on. Gives nothing back. HR_ERR_INVALID_ARGUMENT outside [0, 1]. */
+HR_API HR_MUST_CHECK hr_status hr_pool_set_fraction(hr_pool *pool, double fraction);
+HR_API double hr_pool_get_fraction(const hr_pool *pool); /* 1.0 until set */
+
+/* Reads a new option string while the pool runs, with PyTorch's rules for what it resets. A
+ * string that is refused changes nothing. */
+HR_API HR_MUST_CHECK hr_status hr_pool_configure(hr_pool *pool, const char *conf);
+
+/* Where an address lies: its live block, and the segment around that (what PyTorch calls the base
+ * allocation). */
+typedef struct hr_block_place {
+    hr_device_ptr block_address;
+    uint64_t block_bytes;
+    uint64_t requested_bytes;
+    hr_stream stream;
+    uint64_t tag;
+    hr_device_ptr segment_address; /* the segment, or the mapped range of an expandable one */
+    uint64_t segment_bytes;
+    bool is_expandable;
+} hr_block_place;
+
+/* `address` may point inside a block. HR_ERR_UNKNOWN_ADDRESS if no live block holds it. */
+HR_API HR_MUST_CHECK hr_status hr_pool_find(hr_pool *pool, hr_device_ptr address,
+                                            hr_block_place *out);
+
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+/* At any instant current == allocated - freed since the last hr_pool_reset_accumulated(), plus
+ * what was current then. */
+typedef struct hr_stat {
+    int64_t current;
+    int64_t peak; /* since creation, or the last hr_pool_reset_peaks() */
+    int64_t allocated;
+    int64_t freed;
+} hr_stat;
+
+typedef struct hr_stat_group {
+    hr_stat all;
+    hr_stat small_pool;
+    hr_stat large_pool;
+} hr_stat_group;
+
+/* The groups of torch.cuda.memory_stats(), by its names. */
+#define HR_STAT_GROUP_LIST(X)                                                                      \
+    X(active) /* blocks live or waiting for other streams */                                       \
+    X(active_bytes)                                                                                \
+    X(allocated_bytes) /* live blocks, after rounding */                                           \
+    X(allocation)      /* live blocks */                                                           \
+    X(inactive_split)  /* free blocks that share their segment */                                  \
+    X(inactive_split_bytes)                                                                        \
+    X(requested_bytes) /* live blocks, as callers asked for them */                                \
+    X(reserved_bytes)  /* held from the device */                                                  \
+    X(segment)         /* segments held; expandable ones are not counted */
+
+typedef struct hr_pool_stats {
+    size_t struct_size; /* caller sets to sizeof(hr_pool_stats) */
+#define HR__STAT_GROUP_FIELD(name) hr_stat_group name;
+    HR_STAT_GROUP_LIST(HR__STAT_GROUP_FIELD)
+#undef HR__STAT_GROUP_FIELD
+    hr_stat oversize_allocations;
+    hr_stat oversize_segments;
+    int64_t max_split_size; /* -1 = unlimited; as it was when the pool was made */
+    int64_t num_alloc_retries;
+    int64_t num_device_alloc;
+    int64_t num_device_free;
+    int64_t num_oom_rejections;
+    int64_t num_ooms;
+    int64_t num_sync_all_streams;
+    uint64_t largest_free_block_bytes; /* what could be served without the device, any stream */
+    uint64_t limit_bytes;              /* by the memory fraction; UINT64_MAX = none */
+} hr_pool_stats;
+
+/* Fills `*stats`. Fields beyond the caller's struct_size are left alone, so a program built
+ * against an older header keeps working. */
+HR_API HR_MUST_CHECK hr_status hr_pool_get_stats(const hr_pool *pool, hr_pool_stats *stats);
+
+/* Calls `visit` with every key of torch.cuda.memory_stats() that the pool's PyTorch version has,
+ * in sorted order. Without the pool's lock: `visit` may use the pool. HR_ERR_HOST_MEMORY. */
+typedef void (*hr_stat_visitor)(void *context, const char *key, int64_t value);
+HR_API HR_MUST_CHECK hr_status hr_pool_walk_stats(const hr_pool *pool, hr_stat_visitor visit,
+                                                  void *context);
+
+HR_API hr_status hr_pool_reset_peaks(hr_pool *pool);
+HR_API hr_status hr_pool_reset_accumulated(hr_pool *pool);
+
+/* Writes torch.cuda.memory_summary()'s text, character for character, and a terminating zero.
+ * At most `capacity` bytes are written; `*needed` (may be NULL) gets the whole length, the zero
+ * included. HR_ERR_INVALID_ARGUMENT if it does not fit: the text is then cut. */
+HR_API HR_MUST_CHECK hr_status hr_pool_summary(const hr_pool *pool, bool is_abbreviated,
+                                               char *buffer, size_t capacity, size_t *needed);
+
+/* ---- when it runs out ------------------------------------------------------------------------ */
+
+/* The numbers behind the last HR_ERR_OUT_OF_MEMORY or HR_ERR_REJECTED of this thread. */
+typedef struct hr_oom_report {
+    size_t struct_size;       /* caller sets to sizeof(hr_oom_report) */
+    int device;               /* properties.index */
+    hr_stream stream;         /* of the request */
+    uint64_t requested_bytes; /* as the caller asked */
+    uint64_t rounded_bytes;   /* the block that was looked for */
+    uint64_t segment_bytes;   /* what the device was asked for: PyTorch's "tried to allocate" */
+    uint64_t total_bytes;     /* of the device */
+    uint64_t free_bytes;      /* on the device, at that moment */
+    uint64_t limit_bytes;     /* by the memory fraction; UINT64_MAX = none */
+    uint64_t allocated_bytes; /* live */
+    uint64_t reserved_bytes;
+    uint64_t private_idle_bytes;        /* idle inside private pools */
+    uint64_t largest_free_block_bytes;  /* idle in one piece, any stream */
+    uint64_t largest_same_stream_bytes; /* idle in one piece, for this stream */
+    uint64_t process_bytes; /* this process on the device, all libraries; UINT64_MAX = unknown */
+    uint64_t other_processes_bytes; /* UINT64_MAX = unknown */
+    bool is_rejection;              /* HR_ERR_REJECTED */
+    bool is_expandable;             /* expandable segments were on */
+} hr_oom_report;
+
+/* HR_ERR_WRONG_STATE if no allocation of this thread has run out of memory yet. */
+HR_API HR_MUST_CHECK hr_status hr_last_out_of_memory(hr_oom_report *report);
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+typedef struct hr_private_id {
+    uint64_t first; /* (0, 0) is the default pool */
+    uint64_t second;
+} hr_private_id;
+
+typedef enum hr_block_state {
+    HR_BLOCK_LIVE,         /* PyTorch: active_allocated */
+    HR_BLOCK_PENDING_FREE, /* freed, but another stream may still use it: active_pending_free */
+    HR_BLOCK_FREE,         /* inactive */
+} hr_block_state;
+
+/* A segment; for an expandable one, each mapped range is reported as one. */
+typedef struct hr_segment_info {
+    hr_device_ptr address;
+    uint64_t total_bytes;
+    uint64_t allocated_bytes; /* live blocks */
+    uint64_t active_bytes;    /* live or pending */
+    uint64_t requested_bytes; /* of live and pending blocks */
+    hr_stream stream;
+    hr_private_id private_id;
+    uint64_t tag; /* of the request that made it, where PyTorch would still know; else 0 */
+    size_t block_count;
+    bool is_large;
+    bool is_expandable;
+} hr_segment_info;
+
+typedef struct hr_block_info {
+    hr_device_ptr address;
+    uint64_t size_bytes;
+    uint64_t requested_bytes; /* of a free block: of whoever had it last, as PyTorch keeps it */
+    uint64_t tag;             /* 0 for a free block */
+    hr_block_state state;
+} hr_block_info;
+
+/* What to call for each segment, and after it for each of its blocks; either may be NULL. Under
+ * the pool's lock: must not call the pool. Returning false ends the walk. */
+typedef struct hr_walker {
+    void *context;
+    bool (*segment)(void *context, const hr_segment_info *segment);
+    bool (*block)(void *context, const hr_segment_info *segment, const hr_block_info *block);
+} hr_walker;
+
+/* Segments by rising address, blocks by rising address. Tells the event sink HR_ACTION_SNAPSHOT
+ * afterwards if `is_snapshot`. */
+HR_API HR_MUST_CHECK hr_status hr_pool_walk(hr_pool *pool, const hr_walker *walker,
+                                            bool is_snapshot);
+
+/* Walks everything the pool knows and checks that it fits together. HR_ERR_WRONG_STATE with the
+ * first contradiction in hr_last_error(). For tests: takes time in proportion to the pool. */
+HR_API HR_MUST_CHECK hr_status hr_pool_check(hr_pool *pool);
+
+/* ---- the event sink -------------------------------------------------------------------------- */
+
+/* By PyTorch's names and meanings (torch.cuda.memory._snapshot()). */
+#define HR_ACTION_LIST(X)                                                                          \
+    X(ALLOC, alloc)                   /* a block was handed out; size as requested */              \
+    X(FREE_REQUESTED, free_requested) /* the caller gave it back; size as requested */             \
+    X(FREE_COMPLETED, free_completed) /* it can be reused */                                       \
+    X(SEGMENT_ALLOC, segment_alloc)                                                                \
+    X(SEGMENT_FREE, segment_free)                                                                  \
+    X(SEGMENT_MAP, segment_map)                                                                    \
+    X(SEGMENT_UNMAP, segment_unmap)                                                                \
+    X(SNAPSHOT, snapshot) /* size: active bytes */                                                 \
+    X(OOM, oom)           /* size: the rounded request; address: the device's free bytes */
+
+typedef enum hr_action {
+#define HR__ACTION_ENUM(upper, lower) HR_ACTION_##upper,
+    HR_ACTION_LIST(HR__ACTION_ENUM)
+#undef HR__ACTION_ENUM
+} hr_action;
+
+typedef struct hr_memory_event {
+    hr_action action;
+    hr_device_ptr address;
+    uint64_t size_bytes;
+    hr_stream stream;
+    hr_private_id private_id;
+    uint64_t tag; /* of the request served, or of the block given back; 0 = none */
+} hr_memory_event;
+
+/* A listener. `notice` is called under the pool's lock, in the order things happen, and must not
+ * call the pool. It costs the allocation path what it does; without a sink, one branch. */
+typedef struct hr_event_sink {
+    void *context;
+    void (*notice)(void *context, const hr_memory_event *event);
+} hr_event_sink;
+
+/* Replaces the listener; NULL takes it away. The struct is copied. */
+HR_API hr_status hr_pool_set_sink(hr_pool *pool, const hr_event_sink *sink);
+
+/* ---- private pools --------------------------------------------------------------------------- */
+
+typedef struct hr_private_options {
+    size_t struct_size; /* sizeof(hr_private_options) */
+    bool use_on_oom;    /* serves default requests rather than let them run out of memory */
+    bool no_split;      /* its blocks are handed out whole */
+
+    /* Where its segments come from; NULL = the device. take() returns HR_NULL for "no room". */
+    hr_device_ptr (*take)(void *source_context, uint64_t size_bytes, int device, hr_stream stream);
+    void (*give_back)(void *source_context, hr_device_ptr address, uint64_t size_bytes, int device,
+                      hr_stream stream);
+    void *source_context;
+} hr_private_options;
+
+/* Makes private pool `id`, or adds one to its use count. `options` (may be NULL) count only when
+ * it is made. HR_ERR_INVALID_ARGUMENT for id (0, 0). */
+HR_API HR_MUST_CHECK hr_status hr_private_pool_retain(hr_pool *pool, hr_private_id id,
+                                                      const hr_private_options *options);
+
+/* Whether a request on `stream`, made by the calling thread, belongs to the scope. Called under
+ * the pool's lock: must not call the pool. */
+typedef bool (*hr_scope_filter)(void *context, hr_stream stream);
+
+/* Retains the pool and routes to it, from now to hr_private_pool_end(), every request that `filter`
+ * accepts (NULL: every one). HR_ERR_WRONG_STATE if it is routed to already. */
+HR_API HR_MUST_CHECK hr_status hr_private_pool_begin(hr_pool *pool, hr_private_id id,
+                                                     hr_scope_filter filter, void *context);
+HR_API HR_MUST_CHECK hr_status hr_private_pool_end(hr_pool *pool, hr_private_id id);
+
+/* Takes one from the use count. At zero its idle memory may be given back by the next trim, and
+ * the pool ends when it holds none. HR_ERR_WRONG_STATE if it was not retained. */
+HR_API HR_MUST_CHECK hr_status hr_private_pool_release(hr_pool *pool, hr_private_id id);
+
+/* 0 for a pool that does not exist, too. */
+HR_API int hr_private_pool_use_count(const hr_pool *pool, hr_private_id id);
+
+HR_API HR_MUST_CHECK hr_status hr_private_pool_set_use_on_oom(hr_pool *pool, hr_private_id id,
+                                                              bool use_on_oom);
+HR_API HR_MUST_CHECK hr_status hr_private_pool_set_no_split(hr_pool *pool, hr_private_id id,
+                                                            bool no_split);
+
+/* hr_pool_trim() for one private pool that nobody uses any more. */
+HR_API hr_status hr_private_pool_trim(hr_pool *pool, hr_private_id id);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HEADROOM_HEADROOM_H */

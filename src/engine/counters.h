@@ -1,0 +1,77 @@
+/* counters.h - what a pool counts, in the form that is cheap to count.
+ *
+ * PyTorch keeps four numbers (current, peak, allocated, freed) three times over (all, small, large)
+ * for each of nine quantities. Kept literally, one allocation would update sixty of them. Most are
+ * implied by others, so we store per quantity
+ *
+ *   current, freed    small and large        all = small + large
+ *   peak              small, large and all   the peak of a sum is no sum of peaks
+ *   base              small and large        allocated = current - base + freed
+ *
+ * where `base` is what was current when the accumulated numbers were last reset. The result is the
+ * same to the last digit; pool/pool_stats.c puts the four numbers together when somebody looks.
+ *
+ * The engine counts what only it sees (segments, reserved bytes, split remainders, driver calls),
+ * the pool counts the rest. Guarded by the pool's lock. */
+#ifndef HR_ENGINE_COUNTERS_H
+#define HR_ENGINE_COUNTERS_H
+
+#include <stdint.h>
+
+/* Which half of a counter: blocks of up to 1 MiB, or larger ones. */
+typedef enum hr__size_kind { HR__SMALL = 0, HR__LARGE = 1 } hr__size_kind;
+
+typedef struct hr__counter {
+    int64_t current[2];
+    int64_t freed[2];
+    int64_t peak[2];
+    int64_t peak_all;
+    int64_t base[2];
+} hr__counter;
+
+typedef struct hr__counters {
+    hr__counter allocation;
+    hr__counter allocated_bytes;
+    hr__counter active;
+    hr__counter active_bytes;
+    hr__counter requested_bytes;
+    hr__counter inactive_split;
+    hr__counter inactive_split_bytes;
+    hr__counter segment;
+    hr__counter reserved_bytes;
+    hr__counter oversize_allocations; /* PyTorch has no small and large here: HR__LARGE is used */
+    hr__counter oversize_segments;
+    int64_t num_alloc_retries;
+    int64_t num_ooms;
+    int64_t num_sync_all_streams;
+    int64_t num_device_alloc;
+    int64_t num_device_free;
+    int64_t num_oom_rejections;
+} hr__counters;
+
+static inline void hr__count_up(hr__counter *counter, hr__size_kind kind, int64_t amount)
+{
+    int64_t current = counter->current[kind] + amount;
+    int64_t all = current + counter->current[1 - kind];
+    counter->current[kind] = current;
+    if (current > counter->peak[kind])
+        counter->peak[kind] = current;
+    if (all > counter->peak_all)
+        counter->peak_all = all;
+}
+
+static inline void hr__count_down(hr__counter *counter, hr__size_kind kind, int64_t amount)
+{
+    counter->current[kind] -= amount;
+    counter->freed[kind] += amount;
+}
+
+/* One step up or down by a net amount, as PyTorch applies the changes of a merge. Which way it goes
+ * is hard to predict, so there is no branch on it: a peak cannot rise by a step down. */
+static inline void hr__count_by(hr__counter *counter, hr__size_kind kind, int64_t amount)
+{
+    counter->freed[kind] += amount < 0 ? -amount : 0;
+    hr__count_up(counter, kind, amount);
+}
+
+#endif /* HR_ENGINE_COUNTERS_H */

@@ -1,0 +1,330 @@
+/* torch_expandable.c - segments that grow and shrink page by page.
+ *
+ * An expandable segment reserves more addresses than the device has memory (nine eighths of it) and
+ * maps physical pages under them as they are needed, so that a stream's blocks stay in one range
+ * and merge with each other. There is one such segment per shelf and stream, and a second only if
+ * no unmapped range of the first can hold a request.
+ *
+ * A page is one handle: 2 MiB on a small shelf, the large segment size on a large one. The unmapped
+ * parts of the reservation are blocks as well (HR__BLOCK_UNMAPPED), always whole pages.
+ *
+ * The order of the books. The device is called first, the books follow what it did:
+ *   - map_block(): if a page cannot be created or mapped, what this call mapped is unmapped again
+ *     and nothing changed. Pages that earlier calls for the same request mapped stay, as free
+ *     memory: PyTorch leaves them, too.
+ *   - hr__torch_shrink_expandable(): if unmapping stops half-way, the pages before that are given
+ *     back and the rest of the block stays free.
+ *   - a page that could not be unmapped while undoing a failed map keeps its handle in `pages`
+ *     although its block says UNMAPPED; the next map of that page finds it and uses it.
+ *
+ * Not as PyTorch: its private pools count growths and shrinkages and hope that they balance before
+ * a pool is deleted; we count segments. */
+#include "engine/torch/torch_engine.h"
+
+#include <stdlib.h> /* strtod */
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "engine/torch/torch_rounding.h" /* HR__TORCH_SMALL_BUFFER_BYTES */
+
+static const hr_device_table *device_table(const hr__torch_engine *engine)
+{
+    return engine->base.owner.device->table;
+}
+
+static void *device_context(const hr__torch_engine *engine)
+{
+    return engine->base.owner.device->context;
+}
+
+/* ---- pages ----------------------------------------------------------------------------------- */
+
+static uint64_t page_address(const hr__segment *segment, size_t page)
+{
+    return segment->address + page * segment->page_bytes;
+}
+
+/* Unmaps and releases pages [first, last) in turn; stops at a failure. Returns how many were
+ * unmapped. */
+static size_t unmap_pages(hr__torch_engine *engine, hr__segment *segment, size_t first, size_t last,
+                          hr_status *status)
+{
+    const hr_device_table *table = device_table(engine);
+    *status = HR_OK;
+    for (size_t page = first; page < last; page++) {
+        *status =
+            table->unmap(device_context(engine), page_address(segment, page), segment->page_bytes);
+        if (*status != HR_OK)
+            return page - first;
+        segment->page_is_mapped[page] = false;
+        hr_handle handle = segment->pages[page];
+        segment->pages[page] = 0;
+        *status = table->release(device_context(engine), handle);
+        if (*status != HR_OK) /* unmapped all the same; the device keeps a handle nobody knows */
+            return page + 1 - first;
+    }
+    return last - first;
+}
+
+/* Takes back what a failed map_pages() did. What cannot be unmapped stays mapped, with its handle,
+ * for the next map_pages() to find. */
+static void undo_map(hr__torch_engine *engine, hr__segment *segment, size_t first, size_t last)
+{
+    const hr_device_table *table = device_table(engine);
+    void *context = device_context(engine);
+    for (size_t page = first; page < last; page++) {
+        if (segment->page_is_mapped[page] &&
+            table->unmap(context, page_address(segment, page), segment->page_bytes) == HR_OK)
+            segment->page_is_mapped[page] = false;
+        if (!segment->page_is_mapped[page] && segment->pages[page] != 0) {
+            (void)table->release(context, segment->pages[page]); /* the first failure is reported */
+            segment->pages[page] = 0;
+        }
+    }
+}
+
+/* Creates and maps pages [first, last). All or nothing, as far as the device lets us. */
+static hr_status map_pages(hr__torch_engine *engine, hr__segment *segment, size_t first,
+                           size_t last)
+{
+    const hr_device_table *table = device_table(engine);
+    void *context = device_context(engine);
+    hr_status status = HR_OK;
+    for (size_t page = first; page < last && status == HR_OK; page++)
+        if (segment->pages[page] == 0)
+            status = table->create(context, segment->page_bytes, &segment->pages[page]);
+    for (size_t page = first; page < last && status == HR_OK; page++) {
+        if (segment->page_is_mapped[page])
+            continue;
+        status = table->map(context, page_address(segment, page), segment->page_bytes,
+                            segment->pages[page]);
+        segment->page_is_mapped[page] = status == HR_OK;
+    }
+    if (status == HR_OK)
+        status = table->set_access(context, page_address(segment, first),
+                                   (last - first) * segment->page_bytes);
+    if (status != HR_OK)
+        undo_map(engine, segment, first, last);
+    return status;
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* A record for a part of `block`, not yet linked. There must be a spare one. */
+static hr__block *part_of(hr__torch_engine *engine, const hr__block *block, uint64_t address,
+                          uint64_t size_bytes)
+{
+    return hr__block_make(&engine->base.records, block->segment, address, size_bytes,
+                          hr__torch_block_tie_break(engine, block->segment));
+}
+
+/* Maps pages at the start of an unmapped block, at least `want_bytes` of them; the block becomes
+ * free, the rest of it stays unmapped as a block of its own. */
+static hr_status map_block(hr__torch_engine *engine, hr__block *block, uint64_t want_bytes)
+{
+    hr__segment *segment = block->segment;
+    hr__lane *lane = segment->lane;
+    if (!hr__block_source_reserve(&engine->base.records, HR__ENGINE_SPARE_RECORDS))
+        return hr__fail_host_memory(sizeof(hr__block), "block records");
+
+    size_t first = (block->address - segment->address) / segment->page_bytes;
+    size_t pages = hr__ceil_div_u64(want_bytes, segment->page_bytes);
+    HR__TRY(map_pages(engine, segment, first, first + pages));
+
+    uint64_t mapped_address = block->address, mapped_bytes = pages * segment->page_bytes;
+    hr__lane_remove_unmapped(lane, block);
+    if (mapped_bytes < block->size_bytes) {
+        hr__block *rest =
+            part_of(engine, block, block->address + mapped_bytes, block->size_bytes - mapped_bytes);
+        hr__block_link_after(rest, block);
+        block->size_bytes = mapped_bytes;
+        hr__lane_insert_unmapped(lane, rest);
+    }
+    hr__torch_settle_free(engine, lane, block);
+
+    hr__torch_count_held(engine, lane->shelf, (int64_t)mapped_bytes);
+    engine->base.owner.counters->num_device_alloc++;
+    uint64_t tag = engine->serving != NULL ? engine->serving->tag : 0;
+    hr__torch_notice(engine, HR_ACTION_SEGMENT_MAP, lane, mapped_address, mapped_bytes, tag);
+    if (block->previous == NULL && block->segment_tag == 0)
+        block->segment_tag = tag;
+    return HR_OK;
+}
+
+hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block)
+{
+    hr__segment *segment = block->segment;
+    hr__lane *lane = segment->lane;
+    uint64_t offset = block->address - segment->address;
+    size_t first = hr__ceil_div_u64(offset, segment->page_bytes);
+    size_t last = (offset + block->size_bytes) / segment->page_bytes;
+    if (first >= last)
+        return HR_OK;                                        /* no whole page inside */
+    if (!hr__block_source_reserve(&engine->base.records, 2)) /* about to call the driver anyway */
+        return hr__fail_host_memory(sizeof(hr__block), "block records");
+
+    /* Nothing may still be using the pages: the block's own stream has to come to an end. */
+    HR__TRY(device_table(engine)->stream_synchronize(device_context(engine), lane->stream));
+    uint64_t tag = hr__torch_event_tag(engine, block);
+    hr_status status;
+    size_t pages = unmap_pages(engine, segment, first, last, &status);
+    if (pages == 0)
+        return status;
+
+    uint64_t gone_address = page_address(segment, first), gone_bytes = pages * segment->page_bytes;
+    uint64_t before_bytes = gone_address - block->address;
+    uint64_t after_bytes = block->size_bytes - before_bytes - gone_bytes;
+    hr__lane_remove(lane, block);
+    if (before_bytes > 0) {
+        hr__block *before = part_of(engine, block, block->address, before_bytes);
+        hr__block_link_before(before, block);
+        hr__lane_insert(lane, before);
+    }
+    if (after_bytes > 0) {
+        hr__block *after = part_of(engine, block, gone_address + gone_bytes, after_bytes);
+        hr__block_link_after(after, block);
+        hr__lane_insert(lane, after);
+    }
+    block->address = gone_address;
+    block->size_bytes = gone_bytes;
+    hr__torch_settle_unmapped(engine, lane, block);
+
+    hr__torch_count_held(engine, lane->shelf, -(int64_t)gone_bytes);
+    engine->base.owner.counters->num_device_free++;
+    hr__torch_notice(engine, HR_ACTION_SEGMENT_UNMAP, lane, gone_address, gone_bytes, tag);
+
+    if (!hr__block_is_split(block)) { /* nothing of the segment is mapped any more */
+        hr_status unreserved = device_table(engine)->unreserve(
+            device_context(engine), segment->address, segment->size_bytes);
+        if (status == HR_OK)
+            status = unreserved; /* refused: addresses are lost, no memory is */
+        hr__lane_remove_unmapped(lane, block);
+        hr__torch_drop_segment(engine, segment);
+    }
+    return status;
+}
+
+/* ---- growth ---------------------------------------------------------------------------------- */
+
+/* Do the free and unmapped blocks from here on hold `size_bytes` in one piece? */
+static bool has_room_from(const hr__block *block, uint64_t size_bytes)
+{
+    uint64_t found_bytes = 0;
+    while (found_bytes < size_bytes && block != NULL &&
+           (block->state == HR__BLOCK_FREE || block->state == HR__BLOCK_UNMAPPED)) {
+        found_bytes += block->size_bytes;
+        block = block->next;
+    }
+    return found_bytes >= size_bytes;
+}
+
+/* How many addresses a segment reserves: nine eighths of the device, or less where the option says
+ * so ("0.5" of the device, "40G"; its form was checked when it was read). */
+static uint64_t reserve_bytes(const hr__torch_engine *engine)
+{
+    uint64_t total_bytes = engine->base.owner.device->properties.total_bytes;
+    uint64_t full_bytes = total_bytes + total_bytes / 8;
+    const char *text = engine->settings.expandable_reserve;
+    if (!engine->rules.reserve_is_configurable || text == NULL)
+        return full_bytes;
+    char *unit;
+    double number = strtod(text, &unit);
+    double bytes = number * (*unit == '\0' ? (double)total_bytes : 0x1p30);
+    return bytes < (double)full_bytes ? (uint64_t)bytes : full_bytes;
+}
+
+static hr_status reserve_segment(hr__torch_engine *engine, const hr__search *search,
+                                 hr__block **out)
+{
+    uint64_t page_bytes = search->shelf->kind == HR__SMALL
+                              ? HR__TORCH_SMALL_BUFFER_BYTES
+                              : engine->settings.large_segment_size_bytes;
+    uint64_t page_count = hr__ceil_div_u64(reserve_bytes(engine), page_bytes);
+    uint64_t size_bytes = page_count * page_bytes;
+    if (size_bytes < search->size_bytes)
+        return hr__fail(HR_ERR_OUT_OF_MEMORY, "larger than an expandable segment can grow");
+
+    hr_handle *pages = hr__host_alloc_zeroed(page_count, sizeof *pages);
+    bool *page_is_mapped = hr__host_alloc_zeroed(page_count, sizeof *page_is_mapped);
+    hr_device_ptr address = HR_NULL;
+    hr_status status = HR_OK;
+    if (pages == NULL || page_is_mapped == NULL)
+        status = hr__fail_host_memory(page_count * sizeof *pages, "an expandable segment's pages");
+    else
+        status = device_table(engine)->reserve(device_context(engine), size_bytes, &address);
+    hr__segment *segment = NULL;
+    if (status == HR_OK) {
+        segment = hr__torch_add_segment(engine, search->lane, address, size_bytes, true);
+        if (segment == NULL) {
+            (void)device_table(engine)->unreserve(device_context(engine), address, size_bytes);
+            status = hr__fail_host_memory(sizeof *segment, "a segment record");
+        }
+    }
+    if (status != HR_OK) {
+        hr__host_free(pages);
+        hr__host_free(page_is_mapped);
+        /* Addresses that run out are no device memory that runs out: no retry would help. */
+        return status == HR_ERR_OUT_OF_MEMORY ? HR_ERR_DEVICE : status;
+    }
+    segment->page_bytes = page_bytes;
+    segment->page_count = page_count;
+    segment->pages = pages;
+    segment->page_is_mapped = page_is_mapped;
+    engine->expandable_segments++;
+    hr__lane_insert_unmapped(search->lane, segment->first);
+    *out = segment->first;
+    return HR_OK;
+}
+
+/* Where to grow: the lowest unmapped range with room, or with a free block before it that it would
+ * extend; else a new segment. */
+static hr_status find_candidate(hr__torch_engine *engine, const hr__search *search, hr__block **out)
+{
+    hr__block *unmapped = hr__lane_unmapped_above(search->lane, 0);
+    for (; unmapped != NULL; unmapped = hr__lane_unmapped_above(search->lane, unmapped->address)) {
+        hr__block *start = unmapped;
+        if (start->previous != NULL && start->previous->state == HR__BLOCK_FREE)
+            start = start->previous;
+        if (has_room_from(start, search->size_bytes)) {
+            *out = start;
+            return HR_OK;
+        }
+    }
+    return reserve_segment(engine, search, out);
+}
+
+hr_status hr__torch_grow_expandable(hr__torch_engine *engine, const hr__search *search,
+                                    hr__block **out)
+{
+    hr__block *block = NULL;
+    HR__TRY(find_candidate(engine, search, &block));
+    if (block->state == HR__BLOCK_UNMAPPED)
+        HR__TRY(map_block(engine, block, hr__min_u64(block->size_bytes, search->size_bytes)));
+    while (block->size_bytes < search->size_bytes) {
+        hr__block *next = block->next; /* unmapped: two free blocks are never neighbours */
+        uint64_t missing_bytes = search->size_bytes - block->size_bytes;
+        HR__TRY(map_block(engine, next, hr__min_u64(missing_bytes, next->size_bytes)));
+        block = next; /* it absorbed the block before it */
+    }
+    *out = block;
+    return HR_OK;
+}
+
+void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment)
+{
+    const hr_device_table *table = device_table(engine);
+    void *context = device_context(engine);
+    if (hr__segment_is_expandable(segment)) {
+        undo_map(engine, segment, 0, segment->page_count);
+        (void)table->unreserve(context, segment->address, segment->size_bytes);
+    } else {
+        hr__private_pool *pool = segment->lane->shelf->private_pool;
+        if (pool != NULL && pool->source.give_back != NULL)
+            pool->source.give_back(pool->source.source_context, segment->address,
+                                   segment->size_bytes, engine->base.owner.device->properties.index,
+                                   segment->lane->stream);
+        else
+            (void)table->give_back(context, segment->address);
+    }
+}

@@ -1,0 +1,160 @@
+/* torch_versions.c - the table of releases.
+ *
+ * Written as comparisons with the first release of each change, in the order of the struct, so
+ * that a line here and the comment on its field say the same thing and are checked together. */
+#include "engine/torch/torch_versions.h"
+
+#include <ctype.h> /* isdigit */
+#include <stddef.h>
+
+#include "base/error.h"
+
+enum { MOST_PART = 99 };
+
+/* Reads digits at *cursor into *out and moves on. False: none there, or more than MOST_PART. */
+static bool read_part(const char **cursor, int *out)
+{
+    const char *digit = *cursor;
+    int value = 0;
+    if (!isdigit((unsigned char)*digit))
+        return false;
+    for (; isdigit((unsigned char)*digit); digit++) {
+        value = value * 10 + (*digit - '0');
+        if (value > MOST_PART)
+            return false;
+    }
+    *cursor = digit;
+    *out = value;
+    return true;
+}
+
+hr_status hr__torch_parse_version(const char *text, int *out)
+{
+    const char *cursor = text != NULL ? text : "";
+    int major = 0, minor = 0;
+    while (isspace((unsigned char)*cursor))
+        cursor++;
+    if (*cursor == 'v')
+        cursor++;
+    if (read_part(&cursor, &major) && *cursor++ == '.' && read_part(&cursor, &minor)) {
+        *out = 100 * major + minor;
+        return HR_OK;
+    }
+    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                    "a PyTorch version is a number, a dot and a number such as 2.11, not '%s'",
+                    text != NULL ? text : "");
+}
+
+static hr__torch_roundup_kind roundup_of(int version)
+{
+    if (version < 112)
+        return HR__TORCH_ROUNDUP_NONE;
+    if (version < 200)
+        return HR__TORCH_ROUNDUP_SINGLE_COUNT;
+    return version < 204 ? HR__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR
+                         : HR__TORCH_ROUNDUP_TABLE_ONE_IS_OFF;
+}
+
+static hr__torch_tie_break tie_break_of(int version)
+{
+    if (version < 212)
+        return HR__TORCH_TIE_ADDRESS;
+    return version < 213 ? HR__TORCH_TIE_BLOCK_COUNTER : HR__TORCH_TIE_SEGMENT_COUNTER;
+}
+
+static hr__torch_limit_rule limit_rule_of(int version)
+{
+    if (version < 210)
+        return HR__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE;
+    return version < 213 ? HR__TORCH_LIMIT_TRUNCATED : HR__TORCH_LIMIT_ROUNDED;
+}
+
+static hr__torch_use_on_oom use_on_oom_of(int version)
+{
+    if (version < 208)
+        return HR__TORCH_USE_ON_OOM_NONE;
+    return version < 210 ? HR__TORCH_USE_ON_OOM_AFTER_RELEASE : HR__TORCH_USE_ON_OOM_BEFORE_RELEASE;
+}
+
+static hr__torch_scope_release scope_release_of(int version)
+{
+    if (version < 209)
+        return HR__TORCH_RELEASE_IN_SCOPES;
+    return version < 213 ? HR__TORCH_RELEASE_OUTSIDE_SCOPES : HR__TORCH_RELEASE_OUTSIDE_OF_CAPTURES;
+}
+
+static hr__torch_grammar grammar_of(int version)
+{
+    if (version < 110)
+        return HR__TORCH_GRAMMAR_NONE;
+    if (version < 200)
+        return HR__TORCH_GRAMMAR_WORDS;
+    return version < 210 ? HR__TORCH_GRAMMAR_SEPARATORS : HR__TORCH_GRAMMAR_TOKENS;
+}
+
+static hr__torch_oom_text oom_text_of(int version)
+{
+    static const struct {
+        int first_version;
+        hr__torch_oom_text text;
+    } newest_first[] = {
+        {215, HR__TORCH_OOM_TEXT_2_15}, {214, HR__TORCH_OOM_TEXT_2_14},
+        {211, HR__TORCH_OOM_TEXT_2_11}, {210, HR__TORCH_OOM_TEXT_2_10},
+        {205, HR__TORCH_OOM_TEXT_2_5},  {204, HR__TORCH_OOM_TEXT_2_4},
+        {202, HR__TORCH_OOM_TEXT_2_2},  {201, HR__TORCH_OOM_TEXT_2_1},
+        {110, HR__TORCH_OOM_TEXT_1_10}, {108, HR__TORCH_OOM_TEXT_1_8},
+    };
+    for (size_t i = 0; i < sizeof newest_first / sizeof *newest_first; i++)
+        if (version >= newest_first[i].first_version)
+            return newest_first[i].text;
+    return HR__TORCH_OOM_TEXT_1_4;
+}
+
+hr_status hr__torch_rules_for(int version, hr__torch_rules *out)
+{
+    if (version < HR__TORCH_OLDEST_VERSION || (version > HR__TORCH_LAST_1_VERSION && version < 200))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "the rules of PyTorch %d.%d are not known: 1.6 to 1.13, and 2.0 on, are",
+                        version / 100, version < 0 ? 0 : version % 100);
+    int v = version < HR__TORCH_NEWEST_VERSION ? version : HR__TORCH_NEWEST_VERSION;
+    *out = (hr__torch_rules){
+        .version = v,
+
+        .has_max_split = v >= 110,
+        .has_garbage_collection = v >= 112,
+        .roundup = roundup_of(v),
+        .has_expandable = v >= 201,
+        .oversize_slack_is_configurable = v >= 206,
+        .large_segment_is_configurable = v >= 211,
+        .reserve_is_configurable = v >= 215,
+        .has_exact_address = v >= 213,
+        .tie_break = tie_break_of(v),
+
+        .has_memory_fraction = v >= 108,
+        .limit_rule = limit_rule_of(v),
+        .has_policy_rejection = v >= 212,
+        .use_on_oom = use_on_oom_of(v),
+        .release_available_skips_expandable = v >= 205,
+        .garbage_collection_skips_expandable = v >= 205,
+
+        .has_no_split_pools = v >= 210,
+        .custom_pools_ignore_expandable = v >= 210,
+        .scopes_newest_first = v >= 210,
+        .capturing = v >= 213 ? HR__TORCH_CAPTURING_CURRENT_STREAM : HR__TORCH_CAPTURING_ANY_SCOPE,
+        .scope_release = scope_release_of(v),
+
+        .grammar = grammar_of(v),
+        .max_split_must_be_larger = v < 210,
+        .parse_resets_oversize_slack = v >= 211,
+        .roundup_rest_keeps_last = v >= 210,
+        .roundup_text_is_misspelt = v < 208,
+        .pinned_sizes_are_configurable = v >= 213,
+
+        .oom_text = oom_text_of(v),
+        .has_requested_bytes = v >= 200,
+        .has_device_call_counts = v >= 203,
+        .has_rejection_count = v >= 212,
+        .has_private_pool_stats = v >= 213,
+    };
+    return HR_OK;
+}

@@ -1,0 +1,164 @@
+/* test_torch_versions.c - which release follows which rule. */
+#include "engine/torch/torch_versions.h"
+
+#include <string.h>
+
+#include "support/cmocka_here.h"
+
+static int parsed(const char *text)
+{
+    int version = -1;
+    return hr__torch_parse_version(text, &version) == HR_OK ? version : -1;
+}
+
+static hr__torch_rules rules_of(int version)
+{
+    hr__torch_rules rules;
+    memset(&rules, 0, sizeof rules);
+    assert_int_equal(hr__torch_rules_for(version, &rules), HR_OK);
+    return rules;
+}
+
+static void versions_are_read_whatever_follows_them(void **state)
+{
+    (void)state;
+    assert_int_equal(parsed("2.11.0+cu130"), 211);
+    assert_int_equal(parsed("2.11"), 211);
+    assert_int_equal(parsed("1.13.1"), 113);
+    assert_int_equal(parsed("2.0"), 200);
+    assert_int_equal(parsed("v2.9.1"), 209);
+    assert_int_equal(parsed("  2.12.0a0+git1234567"), 212);
+    assert_int_equal(parsed("2.10rc1"), 210);
+}
+
+static void what_is_no_version_is_refused_and_the_result_untouched(void **state)
+{
+    (void)state;
+    const char *const bad[] = {"", "2", "2.", ".11", "two.one", "2,11", "2.100", "100.1", "-2.1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int version = 77;
+        assert_int_equal(hr__torch_parse_version(bad[i], &version), HR_ERR_INVALID_ARGUMENT);
+        assert_int_equal(version, 77);
+    }
+    assert_int_equal(hr__torch_parse_version(NULL, &(int){0}), HR_ERR_INVALID_ARGUMENT);
+}
+
+static void releases_that_never_were_or_are_too_old_are_refused(void **state)
+{
+    (void)state;
+    hr__torch_rules rules = {.version = 77};
+    const int bad[] = {-1, 0, 105, 114, 199};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(hr__torch_rules_for(bad[i], &rules), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(rules.version, 77);
+    assert_string_equal(hr_last_error(),
+                        "the rules of PyTorch 1.99 are not known: 1.6 to 1.13, and 2.0 on, are");
+}
+
+static void newer_releases_follow_the_newest_known(void **state)
+{
+    (void)state;
+    assert_int_equal(rules_of(106).version, 106);
+    assert_int_equal(rules_of(HR__TORCH_DEFAULT_VERSION).version, 211);
+    assert_int_equal(rules_of(216).version, HR__TORCH_NEWEST_VERSION);
+    assert_int_equal(rules_of(305).version, HR__TORCH_NEWEST_VERSION);
+}
+
+/* The last release of the 1 line comes right before 2.0. */
+static int release_before(int version)
+{
+    return version == 200 ? HR__TORCH_LAST_1_VERSION : version - 1;
+}
+
+#define FIRST_IN(version, field)                                                                   \
+    do {                                                                                           \
+        assert_false(rules_of(release_before(version)).field);                                     \
+        assert_true(rules_of(version).field);                                                      \
+        assert_true(rules_of(HR__TORCH_NEWEST_VERSION).field);                                     \
+    } while (0)
+
+#define CHANGES_IN(version, field, old_value, new_value)                                           \
+    do {                                                                                           \
+        assert_int_equal(rules_of(release_before(version)).field, old_value);                      \
+        assert_int_equal(rules_of(version).field, new_value);                                      \
+    } while (0)
+
+static void every_feature_appears_in_its_release(void **state)
+{
+    (void)state;
+    FIRST_IN(108, has_memory_fraction);
+    FIRST_IN(110, has_max_split);
+    FIRST_IN(112, has_garbage_collection);
+    FIRST_IN(200, has_requested_bytes);
+    FIRST_IN(201, has_expandable);
+    FIRST_IN(203, has_device_call_counts);
+    FIRST_IN(205, release_available_skips_expandable);
+    FIRST_IN(205, garbage_collection_skips_expandable);
+    FIRST_IN(206, oversize_slack_is_configurable);
+    FIRST_IN(210, has_no_split_pools);
+    FIRST_IN(210, custom_pools_ignore_expandable);
+    FIRST_IN(210, scopes_newest_first);
+    FIRST_IN(210, roundup_rest_keeps_last);
+    FIRST_IN(211, large_segment_is_configurable);
+    FIRST_IN(211, parse_resets_oversize_slack);
+    FIRST_IN(212, has_policy_rejection);
+    FIRST_IN(212, has_rejection_count);
+    FIRST_IN(213, has_exact_address);
+    FIRST_IN(213, has_private_pool_stats);
+    FIRST_IN(213, pinned_sizes_are_configurable);
+    FIRST_IN(215, reserve_is_configurable);
+}
+
+static void every_rule_changes_in_its_release(void **state)
+{
+    (void)state;
+    CHANGES_IN(112, roundup, HR__TORCH_ROUNDUP_NONE, HR__TORCH_ROUNDUP_SINGLE_COUNT);
+    CHANGES_IN(200, roundup, HR__TORCH_ROUNDUP_SINGLE_COUNT, HR__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR);
+    CHANGES_IN(204, roundup, HR__TORCH_ROUNDUP_TABLE_ONE_IS_ERROR,
+               HR__TORCH_ROUNDUP_TABLE_ONE_IS_OFF);
+    CHANGES_IN(208, use_on_oom, HR__TORCH_USE_ON_OOM_NONE, HR__TORCH_USE_ON_OOM_AFTER_RELEASE);
+    CHANGES_IN(210, use_on_oom, HR__TORCH_USE_ON_OOM_AFTER_RELEASE,
+               HR__TORCH_USE_ON_OOM_BEFORE_RELEASE);
+    CHANGES_IN(210, limit_rule, HR__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE, HR__TORCH_LIMIT_TRUNCATED);
+    CHANGES_IN(213, limit_rule, HR__TORCH_LIMIT_TRUNCATED, HR__TORCH_LIMIT_ROUNDED);
+    CHANGES_IN(212, tie_break, HR__TORCH_TIE_ADDRESS, HR__TORCH_TIE_BLOCK_COUNTER);
+    CHANGES_IN(213, tie_break, HR__TORCH_TIE_BLOCK_COUNTER, HR__TORCH_TIE_SEGMENT_COUNTER);
+    CHANGES_IN(213, capturing, HR__TORCH_CAPTURING_ANY_SCOPE, HR__TORCH_CAPTURING_CURRENT_STREAM);
+    CHANGES_IN(209, scope_release, HR__TORCH_RELEASE_IN_SCOPES, HR__TORCH_RELEASE_OUTSIDE_SCOPES);
+    CHANGES_IN(213, scope_release, HR__TORCH_RELEASE_OUTSIDE_SCOPES,
+               HR__TORCH_RELEASE_OUTSIDE_OF_CAPTURES);
+    CHANGES_IN(110, grammar, HR__TORCH_GRAMMAR_NONE, HR__TORCH_GRAMMAR_WORDS);
+    CHANGES_IN(200, grammar, HR__TORCH_GRAMMAR_WORDS, HR__TORCH_GRAMMAR_SEPARATORS);
+    CHANGES_IN(210, grammar, HR__TORCH_GRAMMAR_SEPARATORS, HR__TORCH_GRAMMAR_TOKENS);
+    CHANGES_IN(210, max_split_must_be_larger, true, false);
+    CHANGES_IN(208, roundup_text_is_misspelt, true, false);
+}
+
+static void the_out_of_memory_text_changes_in_its_releases(void **state)
+{
+    (void)state;
+    CHANGES_IN(108, oom_text, HR__TORCH_OOM_TEXT_1_4, HR__TORCH_OOM_TEXT_1_8);
+    CHANGES_IN(110, oom_text, HR__TORCH_OOM_TEXT_1_8, HR__TORCH_OOM_TEXT_1_10);
+    CHANGES_IN(201, oom_text, HR__TORCH_OOM_TEXT_1_10, HR__TORCH_OOM_TEXT_2_1);
+    CHANGES_IN(202, oom_text, HR__TORCH_OOM_TEXT_2_1, HR__TORCH_OOM_TEXT_2_2);
+    CHANGES_IN(204, oom_text, HR__TORCH_OOM_TEXT_2_2, HR__TORCH_OOM_TEXT_2_4);
+    CHANGES_IN(205, oom_text, HR__TORCH_OOM_TEXT_2_4, HR__TORCH_OOM_TEXT_2_5);
+    CHANGES_IN(210, oom_text, HR__TORCH_OOM_TEXT_2_5, HR__TORCH_OOM_TEXT_2_10);
+    CHANGES_IN(211, oom_text, HR__TORCH_OOM_TEXT_2_10, HR__TORCH_OOM_TEXT_2_11);
+    CHANGES_IN(214, oom_text, HR__TORCH_OOM_TEXT_2_11, HR__TORCH_OOM_TEXT_2_14);
+    CHANGES_IN(215, oom_text, HR__TORCH_OOM_TEXT_2_14, HR__TORCH_OOM_TEXT_2_15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(versions_are_read_whatever_follows_them),
+        cmocka_unit_test(what_is_no_version_is_refused_and_the_result_untouched),
+        cmocka_unit_test(releases_that_never_were_or_are_too_old_are_refused),
+        cmocka_unit_test(newer_releases_follow_the_newest_known),
+        cmocka_unit_test(every_feature_appears_in_its_release),
+        cmocka_unit_test(every_rule_changes_in_its_release),
+        cmocka_unit_test(the_out_of_memory_text_changes_in_its_releases),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
