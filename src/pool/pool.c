@@ -1,0 +1,217 @@
+/* pool.c - the two hot paths.
+ *
+ * hr_alloc: lock; see to spare records and room in the address map, so that nothing below takes
+ * host memory; let finished frees return; ask the engine; file the block under its address; count;
+ * tell the sink; unlock. hr_free: lock; find and unfile the block; count; tell; give it to the
+ * engine, or to stream_order.c if other streams use it; unlock. The rare cases are in named
+ * functions below.
+ *
+ * Under the lock the driver is called only by the engine, when no cached block fits, and by
+ * stream_order.c, to look at events: both decide where the very next block goes, and order is what
+ * makes the result PyTorch's. */
+#include "pool/pool.h"
+
+#include <inttypes.h>
+
+#include "base/host_memory.h"
+#include "engine/torch/torch_rounding.h" /* HR__TORCH_MOST_REQUESTED_BYTES */
+#include "pool/oom_report.h"
+
+/* ---- before an allocation -------------------------------------------------------------------- */
+
+/* Host memory is taken without the lock. Others may use it up before we have the lock again; then
+ * once more. */
+static __attribute__((cold, noinline)) hr_status get_ready(hr_pool *pool)
+{
+    hr__block_source *records = &pool->engine->records;
+    while (records->spare_count < HR__ENGINE_SPARE_RECORDS ||
+           !hr__address_map_has_room(&pool->live, 1)) {
+        bool needs_records = records->spare_count < HR__ENGINE_SPARE_RECORDS;
+        bool needs_room = !hr__address_map_has_room(&pool->live, 1);
+        size_t capacity = hr__address_map_wanted_capacity(&pool->live, 1);
+        hr__pool_unlock(pool);
+        struct hr__block_chunk *chunk = needs_records ? hr__block_chunk_new() : NULL;
+        hr__address_map_entry *table = needs_room ? hr__address_map_new_table(capacity) : NULL;
+        hr__pool_lock(pool);
+        if (chunk != NULL)
+            hr__block_source_add(records, chunk);
+        hr__address_map_entry *old_table =
+            table != NULL ? hr__address_map_adopt(&pool->live, table, capacity) : NULL;
+        if (old_table != NULL) {
+            hr__pool_unlock(pool);
+            hr__address_map_free_table(old_table);
+            hr__pool_lock(pool);
+        }
+        if ((needs_records && chunk == NULL) || (needs_room && table == NULL))
+            return hr__fail_host_memory(sizeof(hr__block), "block records");
+    }
+    return HR_OK;
+}
+
+/* ---- the allocation path --------------------------------------------------------------------- */
+
+static inline void file_block(hr_pool *pool, hr__block *block)
+{
+    hr__counters *counters = &pool->counters;
+    hr__size_kind kind = hr__block_kind(block);
+    int64_t size_bytes = (int64_t)block->size_bytes;
+    hr__address_map_insert(&pool->live, block->address, block);
+    hr__count_up(&counters->allocation, kind, 1);
+    hr__count_up(&counters->allocated_bytes, kind, size_bytes);
+    hr__count_up(&counters->active, kind, 1);
+    hr__count_up(&counters->active_bytes, kind, size_bytes);
+    hr__count_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    if (block->size_bytes >= pool->engine->max_split_bytes)
+        hr__count_up(&counters->oversize_allocations, HR__LARGE, 1);
+    hr__pool_notice(pool, HR_ACTION_ALLOC, block);
+}
+
+static inline hr_status serve(hr_pool *pool, const hr__request *request, hr_device_ptr *out,
+                              uint64_t *served_bytes)
+{
+    hr__engine *engine = pool->engine;
+    hr__refusal refusal;
+    hr_status status = HR_OK;
+    hr__pool_lock(pool);
+    if (__builtin_expect(engine->records.spare_count < HR__ENGINE_SPARE_RECORDS ||
+                             !hr__address_map_has_room(&pool->live, 1),
+                         0))
+        status = get_ready(pool);
+    if (__builtin_expect(pool->order.pending_count != 0, 0) && status == HR_OK &&
+        !engine->table->is_capturing(engine, request->stream))
+        status = hr__stream_order_advance(pool);
+    if (__builtin_expect(status == HR_OK, 1)) {
+        hr__block *block;
+        status = engine->table->allocate(engine, request, &block, &refusal);
+        if (__builtin_expect(status == HR_OK, 1)) {
+            file_block(pool, block);
+            *out = block->address;
+            if (served_bytes != NULL)
+                *served_bytes = block->size_bytes;
+        } else if (status == HR_ERR_OUT_OF_MEMORY || status == HR_ERR_REJECTED) {
+            return hr__oom_report_and_unlock(pool, request, &refusal, status);
+        }
+    }
+    hr__pool_unlock(pool);
+    return status;
+}
+
+/* Zero bytes, and more than any device has. */
+static __attribute__((cold, noinline)) hr_status serve_odd_size(uint64_t size_bytes,
+                                                                hr_device_ptr *out)
+{
+    if (size_bytes != 0)
+        return hr__fail(HR_ERR_TOO_LARGE,
+                        "CUDA out of memory. Tried to allocate more than 1EB memory.");
+    *out = HR_NULL;
+    return HR_OK;
+}
+
+static inline bool is_odd_size(uint64_t size_bytes)
+{
+    return size_bytes - 1 >= HR__TORCH_MOST_REQUESTED_BYTES - 1;
+}
+
+hr_status hr_alloc(hr_pool *pool, uint64_t size_bytes, hr_stream stream, hr_device_ptr *out)
+{
+    HR__TRY(hr__pool_enter(pool));
+    if (__builtin_expect(out == NULL, 0))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "no place for the address");
+    if (__builtin_expect(is_odd_size(size_bytes), 0))
+        return serve_odd_size(size_bytes, out);
+    const hr__request request = {size_bytes, stream, 0};
+    return serve(pool, &request, out, NULL);
+}
+
+/* ---- the way back ---------------------------------------------------------------------------- */
+
+static __attribute__((cold, noinline)) hr_status unknown_address(hr_device_ptr address)
+{
+    return hr__fail(HR_ERR_UNKNOWN_ADDRESS,
+                    "%#" PRIx64 " is not the start of a live block of this pool: a double free, "
+                    "an inner pointer, or another pool's block",
+                    address);
+}
+
+/* The block is out of the address map. Under the lock, which stream order may drop for a while. */
+static inline hr_status give_back(hr_pool *pool, hr__block *block)
+{
+    hr__counters *counters = &pool->counters;
+    hr__size_kind kind = hr__block_kind(block);
+    hr__count_down(&counters->allocation, kind, 1);
+    hr__count_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
+    hr__pool_notice(pool, HR_ACTION_FREE_REQUESTED, block);
+    if (__builtin_expect(block->size_bytes >= pool->engine->max_split_bytes, 0))
+        hr__count_down(&counters->oversize_allocations, HR__LARGE, 1);
+    if (__builtin_expect(block->uses != NULL, 0))
+        return hr__stream_order_defer(pool, block);
+    hr__pool_complete_free(pool, block);
+    return HR_OK;
+}
+
+hr_status hr_free(hr_pool *pool, hr_device_ptr address)
+{
+    HR__TRY(hr__pool_enter(pool));
+    if (__builtin_expect(address == HR_NULL, 0))
+        return HR_OK;
+    hr__pool_lock(pool);
+    hr__block *block = hr__address_map_remove(&pool->live, address);
+    if (__builtin_expect(block == NULL, 0)) {
+        hr__pool_unlock(pool);
+        return unknown_address(address);
+    }
+    hr_status status = give_back(pool, block);
+    hr__pool_unlock(pool);
+    return status;
+}
+
+/* ---- the long form --------------------------------------------------------------------------- */
+
+static hr_status serve_at(hr_pool *pool, const hr__request *request, hr_device_ptr address,
+                          hr_device_ptr *out, uint64_t *served_bytes)
+{
+    hr__engine *engine = pool->engine;
+    if (address % HR__TORCH_MIN_BLOCK_BYTES != 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "address %#" PRIx64 " is no multiple of 512",
+                        address);
+    hr__pool_lock(pool);
+    hr_status status = get_ready(pool);
+    if (status == HR_OK && !hr__address_map_has_room(&pool->live, 2))
+        status = hr__address_map_reserve(&pool->live, 2)
+                     ? HR_OK
+                     : hr__fail_host_memory(sizeof(hr__block), "block records");
+    if (status == HR_OK && pool->order.pending_count != 0 &&
+        !engine->table->is_capturing(engine, request->stream))
+        status = hr__stream_order_advance(pool);
+    hr__block *prefix = NULL, *block = NULL;
+    if (status == HR_OK)
+        status = engine->table->allocate_at(engine, request, address, &prefix, &block);
+    if (status == HR_OK) {
+        if (prefix != NULL)
+            file_block(pool,
+                       prefix); /* handed out and given back again, as PyTorch's traces show */
+        file_block(pool, block);
+        if (prefix != NULL)
+            status = give_back(pool, hr__address_map_remove(&pool->live, prefix->address));
+        *out = block->address;
+        if (served_bytes != NULL)
+            *served_bytes = block->size_bytes;
+    }
+    hr__pool_unlock(pool);
+    return status;
+}
+
+hr_status hr_alloc_with(hr_pool *pool, const hr_alloc_request *request, hr_device_ptr *out)
+{
+    HR__TRY(hr__pool_enter(pool));
+    if (out == NULL || request == NULL || request->struct_size < sizeof *request)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected a place for the address and a request of %zu bytes",
+                        sizeof *request);
+    if (is_odd_size(request->size_bytes))
+        return serve_odd_size(request->size_bytes, out);
+    const hr__request inner = {request->size_bytes, request->stream, request->tag};
+    if (request->at != HR_NULL)
+        return serve_at(pool, &inner, request->at, out, request->served_bytes);
+    return serve(pool, &inner, out, request->served_bytes);
+}

@@ -1,0 +1,98 @@
+/* pool.h - what a pool is made of, for the files that make it.
+ *
+ *   pool.c             the two hot paths: hr_alloc, hr_free
+ *   pool_lifecycle.c   create, destroy, settings
+ *   stream_order.c     frees that wait for other streams
+ *   pool_private.c     private pools
+ *   pool_stats.c       statistics, put together from counters
+ *   pool_summary.c     memory_summary()'s text
+ *   pool_walk.c        walking, finding, the sink
+ *   pool_check.c       every invariant, walked
+ *   oom_report.c       the out-of-memory report
+ *
+ * Words: live, pending (freed, but another stream may still use it), free. A live block is in
+ * `live` under its address; a pending one is not, so a second free of it is refused.
+ *
+ * One lock guards everything except what says otherwise. */
+#ifndef HR_POOL_POOL_H
+#define HR_POOL_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "headroom/headroom.h"
+#include "base/address_map.h"
+#include "base/error.h"
+#include "base/fork_guard.h"
+#include "base/ranked_mutex.h"
+#include "engine/engine.h"
+#include "engine/shelf.h"
+#include "pool/stream_order.h"
+
+struct hr_pool {
+    hr__mutex lock __attribute__((aligned(64))); /* waiters look at it: on a line of its own */
+
+    hr__engine *engine __attribute__((aligned(64)));
+    hr__address_map live;     /* address -> hr__block, of live blocks */
+    hr__stream_order order;   /* uses by other streams, and frees that wait for them */
+    uint32_t fork_generation; /* set at creation, then read-only */
+    bool has_sink;
+    hr_event_sink sink;
+    hr__counters counters; /* shared with the engine */
+
+    hr_device *device;              /* set at creation, then read-only */
+    int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
+    bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
+    void *reclaim_context;
+};
+
+/* HR_OK if the pool may be used: not NULL, and not the parent process's. */
+static inline hr_status hr__pool_enter(const hr_pool *pool)
+{
+    if (__builtin_expect(pool == NULL, 0))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "the pool is NULL");
+    if (__builtin_expect(pool->fork_generation != hr__fork_generation(), 0))
+        return hr__fail(HR_ERR_WRONG_PROCESS,
+                        "the pool belongs to the parent process: make one after fork()");
+    return HR_OK;
+}
+
+static inline void hr__pool_lock(const hr_pool *pool)
+{
+    hr__mutex_lock((hr__mutex *)(uintptr_t)&pool->lock);
+}
+
+static inline void hr__pool_unlock(const hr_pool *pool)
+{
+    hr__mutex_unlock((hr__mutex *)(uintptr_t)&pool->lock);
+}
+
+/* Tells the listener about a block. */
+static inline void hr__pool_notice(hr_pool *pool, hr_action action, const hr__block *block)
+{
+    if (__builtin_expect(!pool->has_sink, 1))
+        return;
+    const hr_memory_event event = {
+        .action = action,
+        .address = block->address,
+        .size_bytes = block->requested_bytes,
+        .stream = hr__block_stream(block),
+        .private_id = hr__block_private_id(block),
+        .tag = block->tag,
+    };
+    pool->sink.notice(pool->sink.context, &event);
+}
+
+/* A block that nobody uses any more: counted, told, and back to the engine. Under the lock. */
+static inline void hr__pool_complete_free(hr_pool *pool, hr__block *block)
+{
+    hr__counters *counters = &pool->counters;
+    hr__size_kind kind = hr__block_kind(block);
+    hr__pool_notice(pool, HR_ACTION_FREE_COMPLETED, block);
+    hr__count_down(&counters->active, kind, 1);
+    hr__count_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
+    hr__count_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    pool->engine->table->free(pool->engine, block);
+}
+
+#endif /* HR_POOL_POOL_H */

@@ -1,0 +1,150 @@
+/* pool_lifecycle.c - making and ending pools, and what can be set while they run. */
+#include "pool/pool.h"
+
+#include <string.h>
+
+#include "base/host_memory.h"
+#include "engine/torch/torch_engine.h" /* hr__torch_engine_create */
+
+/* ---- what the engine asks of its pool -------------------------------------------------------- */
+
+static void pass_notice(void *context, const hr_memory_event *event)
+{
+    hr_pool *pool = context;
+    pool->sink.notice(pool->sink.context, event);
+}
+
+static hr_status finish_pending(void *context, const hr_private_id *only)
+{
+    return hr__stream_order_finish(context, only);
+}
+
+static void pause_lock(void *context)
+{
+    hr__pool_unlock(context);
+}
+
+static void resume_lock(void *context)
+{
+    hr__pool_lock(context);
+}
+
+static bool reclaim(void *context)
+{
+    hr_pool *pool = context;
+    if (pool->reclaim == NULL)
+        return false;
+    hr__pool_unlock(pool);
+    bool is_worth_while = pool->reclaim(pool->reclaim_context);
+    hr__pool_lock(pool);
+    return is_worth_while;
+}
+
+/* ---- create and destroy ---------------------------------------------------------------------- */
+
+/* One line per engine. */
+static hr_status create_engine(const hr__engine_owner *owner, const hr_pool_options *options,
+                               hr__engine **out)
+{
+    int version = HR__TORCH_DEFAULT_VERSION;
+    if (options->torch_version != NULL)
+        HR__TRY(hr__torch_parse_version(options->torch_version, &version));
+    if (options->engine == NULL || strcmp(options->engine, "torch") == 0)
+        return hr__torch_engine_create(owner, options->conf, version, options->is_strict, out);
+    return hr__fail(HR_ERR_INVALID_ARGUMENT, "unknown engine \"%s\", expected \"torch\"",
+                    options->engine);
+}
+
+hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_pool **out)
+{
+    static const hr_pool_options defaults = {.struct_size = sizeof defaults};
+    if (device == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a device and a place for the pool");
+    if (options == NULL)
+        options = &defaults;
+    if (options->struct_size < sizeof *options)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "options of %zu bytes, expected at least %zu",
+                        options->struct_size, sizeof *options);
+
+    hr__fork_guard_start();
+    hr_pool *pool = hr__host_alloc_aligned(_Alignof(hr_pool), sizeof *pool);
+    if (pool == NULL)
+        return hr__fail_host_memory(sizeof *pool, "a pool");
+    memset(pool, 0, sizeof *pool);
+    hr__mutex_init(&pool->lock, HR__LOCK_POOL);
+    hr__address_map_init(&pool->live);
+    hr__stream_order_init(&pool->order);
+    pool->fork_generation = hr__fork_generation();
+    pool->device = device;
+    pool->reclaim = options->reclaim;
+    pool->reclaim_context = options->reclaim_context;
+
+    const hr__engine_owner owner = {
+        .context = pool,
+        .counters = &pool->counters,
+        .device = device,
+        .has_listener = &pool->has_sink,
+        .notice = pass_notice,
+        .finish_pending = finish_pending,
+        .reclaim = reclaim,
+        .pause_lock = pause_lock,
+        .resume_lock = resume_lock,
+    };
+    hr_status status = create_engine(&owner, options, &pool->engine);
+    if (status != HR_OK) {
+        hr__host_free(pool);
+        return status;
+    }
+    pool->max_split_at_creation = (int64_t)pool->engine->max_split_bytes; /* unlimited: -1 */
+    *out = pool;
+    return HR_OK;
+}
+
+void hr_pool_destroy(hr_pool *pool)
+{
+    if (pool == NULL || pool->fork_generation != hr__fork_generation())
+        return; /* the parent's memory is not ours to give back */
+    hr__stream_order_deinit(pool);
+    pool->engine->table->destroy(pool->engine);
+    hr__address_map_deinit(&pool->live);
+    hr__host_free(pool);
+}
+
+/* ---- while it runs --------------------------------------------------------------------------- */
+
+hr_status hr_pool_trim(hr_pool *pool)
+{
+    HR__TRY(hr__pool_enter(pool));
+    hr__pool_lock(pool);
+    hr_status status = pool->engine->table->trim(pool->engine, NULL);
+    hr__pool_unlock(pool);
+    return status;
+}
+
+hr_status hr_pool_set_fraction(hr_pool *pool, double fraction)
+{
+    HR__TRY(hr__pool_enter(pool));
+    hr__pool_lock(pool);
+    hr_status status = pool->engine->table->set_fraction(pool->engine, fraction);
+    hr__pool_unlock(pool);
+    return status;
+}
+
+double hr_pool_get_fraction(const hr_pool *pool)
+{
+    if (hr__pool_enter(pool) != HR_OK)
+        return 1.0;
+    hr__pool_lock(pool);
+    double fraction = pool->engine->fraction;
+    hr__pool_unlock(pool);
+    return fraction;
+}
+
+hr_status hr_pool_configure(hr_pool *pool, const char *conf)
+{
+    HR__TRY(hr__pool_enter(pool));
+    hr__pool_lock(pool);
+    hr_status status = pool->engine->table->configure(pool->engine, conf);
+    hr__pool_unlock(pool);
+    return status;
+}
