@@ -1,0 +1,70 @@
+/* pinned_background.c - a thread that looks at events, so that allocations need not.
+ *
+ * With pinned_use_background_threads PyTorch moves the look at waiting blocks out of the allocation
+ * path. The thread begins with the first block that is made, sleeps 100 microseconds between looks,
+ * and looks after the default shelf only. A failing look is left to the next one: a device that
+ * fails for good says so to the next caller who needs memory.
+ *
+ * It is a guest in someone's program: it takes no signals. */
+#include "pool/pinned_pool.h"
+
+#include <signal.h>
+#include <time.h>
+
+enum { SLEEP_NS = 100000 };
+
+static bool look_once(hr_pinned_pool *pool)
+{
+    hr__pinned_list leaving = {NULL, NULL};
+    hr__pinned_lock(pool);
+    bool is_stopping = pool->is_background_stopping;
+    if (!is_stopping)
+        (void)hr__pinned_advance(pool, &pool->default_shelf, &leaving);
+    hr__pinned_unlock(pool);
+    (void)hr__pinned_give_back(pool, &leaving, false); /* what the device refuses stays cached */
+    return !is_stopping;
+}
+
+static void *look_on(void *context)
+{
+    const struct timespec pause = {.tv_nsec = SLEEP_NS};
+    while (look_once(context))
+        nanosleep(&pause, NULL);
+    return NULL;
+}
+
+static bool start_thread(hr_pinned_pool *pool)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    bool has_started = pthread_create(&pool->background_thread, NULL, look_on, pool) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (has_started)
+        pthread_setname_np(pool->background_thread, "headroom-pinned");
+    return has_started;
+}
+
+void hr__pinned_background_start(hr_pinned_pool *pool)
+{
+    hr__pinned_lock(pool);
+    bool is_ours = !pool->is_background_running;
+    pool->is_background_running = true;
+    hr__pinned_unlock(pool);
+    if (!is_ours || start_thread(pool))
+        return;
+    hr__pinned_lock(pool);
+    pool->is_background_running = false;
+    hr__pinned_unlock(pool);
+}
+
+void hr__pinned_background_stop(hr_pinned_pool *pool)
+{
+    hr__pinned_lock(pool);
+    bool is_running = pool->is_background_running;
+    pool->is_background_stopping = true;
+    hr__pinned_unlock(pool);
+    if (is_running)
+        pthread_join(pool->background_thread, NULL);
+}

@@ -1,0 +1,254 @@
+/* pinned_streams.c - blocks that streams still use when they are freed.
+ *
+ * An event is recorded on every stream that was named, and pushed into the shelf's one queue. They
+ * are looked at from the oldest on, up to the first that is not complete: everything freed later
+ * waits behind it, also for streams that are long done. That is PyTorch's rule, and it decides
+ * which requests need new memory, so it is kept. A block settles with its last event.
+ *
+ * What must not happen is a reuse while the device still copies. So where an event cannot be
+ * recorded the block is stuck until the whole device has been waited for; PyTorch loses it for
+ * good. It is kept out of the queue: nobody should wait behind it.
+ *
+ * A block allocated during a capture is used again at each replay of the graph, at times nobody can
+ * record: once named with a stream it is kept, as in PyTorch, until the pool ends. */
+#include "pool/pinned_pool.h"
+
+#include "base/host_memory.h"
+
+/* ---- announcing a use ------------------------------------------------------------------------ */
+
+static bool is_used_on(const hr__pinned_block *block, hr_stream stream)
+{
+    const hr__pinned_use *use = block->uses;
+    while (use != NULL && use->stream != stream)
+        use = use->next;
+    return use != NULL;
+}
+
+static void recycle(hr_pinned_pool *pool, hr__pinned_use *use)
+{
+    use->next = pool->spare_uses;
+    pool->spare_uses = use;
+}
+
+static void recycle_all(hr_pinned_pool *pool, hr__pinned_use *uses)
+{
+    for (hr__pinned_use *next; uses != NULL; uses = next) {
+        next = uses->next;
+        recycle(pool, uses);
+    }
+}
+
+/* Under the lock. False: there is no spare use. */
+static bool add_use(hr_pinned_pool *pool, hr__pinned_block *block, hr_stream stream)
+{
+    hr__pinned_use *use = pool->spare_uses;
+    if (is_used_on(block, stream))
+        return true;
+    if (use == NULL)
+        return false;
+    pool->spare_uses = use->next;
+    use->block = block;
+    use->stream = stream;
+    use->next = block->uses;
+    block->uses = use;
+    return true;
+}
+
+/* One more spare use. Without the lock: it takes memory and calls the driver. Another thread may
+ * have it before the caller looks again. */
+static hr_status add_spare_use(hr_pinned_pool *pool)
+{
+    const hr_device *device = pool->device;
+    hr__pinned_use *use = hr__host_alloc_zeroed(1, sizeof *use);
+    if (use == NULL)
+        return hr__fail_host_memory(sizeof *use, "the use of a pinned block by a stream");
+    hr_status status = device->table->event_create(device->context, &use->event);
+    if (status != HR_OK) {
+        hr__host_free(use);
+        return status;
+    }
+    hr__pinned_lock(pool);
+    recycle(pool, use);
+    hr__pinned_unlock(pool);
+    return HR_OK;
+}
+
+hr_status hr_pinned_record_stream(hr_pinned_pool *pool, void *address, hr_stream stream)
+{
+    HR__TRY(hr__pinned_enter(pool));
+    if (address == NULL)
+        return HR_OK;
+    for (;;) {
+        hr__pinned_lock(pool);
+        hr__pinned_block *block = hr__pinned_find_live(pool, address);
+        bool is_done = block != NULL && add_use(pool, block, stream);
+        hr__pinned_unlock(pool);
+        if (block == NULL)
+            return hr__fail(HR_ERR_UNKNOWN_ADDRESS, "%p is in no live block of this pinned pool",
+                            address);
+        if (is_done)
+            return HR_OK;
+        HR__TRY(add_spare_use(pool));
+    }
+}
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+static void push_newest(hr__pinned_queue *queue, hr__pinned_use *use)
+{
+    use->previous = NULL;
+    use->next = queue->newest;
+    *(queue->newest != NULL ? &queue->newest->previous : &queue->oldest) = use;
+    queue->newest = use;
+    queue->count++;
+}
+
+static void pop_oldest(hr__pinned_queue *queue)
+{
+    hr__pinned_use *use = queue->oldest;
+    queue->oldest = use->previous;
+    *(queue->oldest != NULL ? &queue->oldest->next : &queue->newest) = NULL;
+    queue->count--;
+}
+
+/* The oldest use is over. Returns whether its block settled. */
+static bool finish_oldest(hr_pinned_pool *pool, hr__pinned_queue *queue, hr__pinned_list *leaving)
+{
+    hr__pinned_use *use = queue->oldest;
+    hr__pinned_block *block = use->block;
+    pop_oldest(queue);
+    recycle(pool, use);
+    if (--block->event_count > 0)
+        return false;
+    hr__pinned_settle(pool, block, leaving);
+    return true;
+}
+
+hr_status hr__pinned_advance(hr_pinned_pool *pool, hr__pinned_shelf *shelf,
+                             hr__pinned_list *leaving)
+{
+    const hr_device *device = pool->device;
+    hr__pinned_queue *queue = &shelf->queue;
+    while (queue->oldest != NULL) {
+        hr_status status = device->table->event_query(device->context, queue->oldest->event);
+        if (status != HR_OK)
+            return status == HR_ERR_NOT_READY ? HR_OK : status;
+        finish_oldest(pool, queue, leaving);
+    }
+    return HR_OK;
+}
+
+/* What is of another size, or not complete, goes to the other end. PyTorch stops after two more
+ * than there were, so the queue comes out turned by two: kept, since it decides who is looked at
+ * next. */
+hr_status hr__pinned_advance_size(hr_pinned_pool *pool, hr__pinned_shelf *shelf,
+                                  uint64_t size_bytes, hr__pinned_list *leaving)
+{
+    const hr_device *device = pool->device;
+    hr__pinned_queue *queue = &shelf->queue;
+    size_t turns_left = queue->count + 2;
+    while (queue->oldest != NULL && turns_left > 0) {
+        hr__pinned_use *use = queue->oldest;
+        hr_status status = HR_ERR_NOT_READY;
+        turns_left--;
+        if (turns_left > 0 && use->block->size_bytes == size_bytes)
+            status = device->table->event_query(device->context, use->event);
+        if (status == HR_OK) {
+            if (finish_oldest(pool, queue, leaving))
+                return HR_OK;
+        } else if (status == HR_ERR_NOT_READY) {
+            pop_oldest(queue);
+            push_newest(queue, use);
+        } else {
+            return status;
+        }
+    }
+    return HR_OK;
+}
+
+/* ---- freeing a block that is used ------------------------------------------------------------ */
+
+static hr_status record_all(const hr_pinned_pool *pool, const hr__pinned_use *uses)
+{
+    const hr_device *device = pool->device;
+    for (const hr__pinned_use *use = uses; use != NULL; use = use->next)
+        HR__TRY(device->table->event_record(device->context, use->event, use->stream));
+    return HR_OK;
+}
+
+hr_status hr__pinned_defer(hr_pinned_pool *pool, hr__pinned_block *block)
+{
+    hr__pinned_use *uses = block->uses;
+    block->uses = NULL;
+    if (block->is_from_capture) {
+        block->state = HR__PINNED_KEPT;
+        recycle_all(pool, uses);
+        return HR_OK;
+    }
+    /* It is no longer live, so nobody can free it or add uses. */
+    block->state = HR__PINNED_RECORDING;
+    hr__pinned_unlock(pool);
+    hr_status status = record_all(pool, uses);
+    hr__pinned_lock(pool);
+    if (status != HR_OK) {
+        block->state = HR__PINNED_STUCK;
+        block->next = pool->stuck;
+        pool->stuck = block;
+        recycle_all(pool, uses);
+        return status;
+    }
+    block->state = HR__PINNED_WAITING;
+    block->event_count = 0;
+    for (hr__pinned_use *next; uses != NULL; uses = next) {
+        next = uses->next;
+        push_newest(&block->shelf->queue, uses);
+        block->event_count++;
+    }
+    return HR_OK;
+}
+
+hr_status hr__pinned_unstick(hr_pinned_pool *pool, hr__pinned_list *leaving)
+{
+    hr__pinned_lock(pool);
+    hr__pinned_block *stuck = pool->stuck;
+    pool->stuck = NULL;
+    hr__pinned_unlock(pool);
+    if (stuck == NULL)
+        return HR_OK;
+    hr_status status = pool->device->table->synchronize(pool->device->context);
+    hr__pinned_lock(pool);
+    for (hr__pinned_block *next; stuck != NULL; stuck = next) {
+        next = stuck->next;
+        if (status == HR_OK) {
+            hr__pinned_settle(pool, stuck, leaving);
+        } else {
+            stuck->next = pool->stuck;
+            pool->stuck = stuck;
+        }
+    }
+    hr__pinned_unlock(pool);
+    return status;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void end_uses(const hr_device *device, hr__pinned_use *uses)
+{
+    for (hr__pinned_use *next; uses != NULL; uses = next) {
+        next = uses->next;
+        (void)device->table->event_destroy(device->context, uses->event);
+        hr__host_free(uses);
+    }
+}
+
+void hr__pinned_streams_deinit(hr_pinned_pool *pool)
+{
+    end_uses(pool->device, pool->spare_uses);
+    end_uses(pool->device, pool->default_shelf.queue.newest);
+    for (hr__pinned_shelf *shelf = pool->private_shelves; shelf != NULL; shelf = shelf->next)
+        end_uses(pool->device, shelf->queue.newest);
+    for (hr__tree_node *node = hr__tree_first(pool->blocks); node != NULL;
+         node = hr__tree_after(pool->blocks, node, hr__pinned_before))
+        end_uses(pool->device, ((hr__pinned_block *)(void *)node)->uses);
+}
