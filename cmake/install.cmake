@@ -9,6 +9,7 @@ install(DIRECTORY include/headroom TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(TARGETS headroom_static headroom_shared EXPORT headroom_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS headroom_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # pkg-config: headroom.pc
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

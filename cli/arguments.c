@@ -1,0 +1,165 @@
+/* arguments.c - getopt_long() with a table in front and our own words behind. */
+#include "arguments.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h" /* EXIT_WRONG_USAGE */
+
+/* getopt_long() answers with this plus the option's index: clear of every letter. */
+#define FIRST_LONG_ANSWER 256
+
+/* Words longer than this are nobody's typing mistake. */
+#define LONGEST_WORD 31
+
+int arguments_refuse(const char *command_name, const char *format, ...)
+{
+    va_list args;
+    fprintf(stderr, "headroom %s: ", command_name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nTry 'headroom help %s'.\n", command_name);
+    return EXIT_WRONG_USAGE;
+}
+
+/* How many letters must be changed, added or dropped, or neighbours exchanged, to make `b` of `a`:
+ * the row-by-row algorithm of Wagner and Fischer, with exchanged neighbours as one step. */
+static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t rows[3][LONGEST_WORD + 1];
+    size_t *before_last = rows[0], *last = rows[1], *row = rows[2];
+
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t *oldest = before_last;
+        before_last = last;
+        last = row;
+        row = oldest;
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best)
+                best = last[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before_last[j - 2] + 1 < best)
+                best = before_last[j - 2] + 1;
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+const char *arguments_nearest(const char *word, const char *const *names, size_t name_count)
+{
+    size_t word_length = strlen(word);
+    const char *nearest = NULL;
+    size_t nearest_distance = SIZE_MAX;
+
+    if (word_length == 0 || word_length > LONGEST_WORD)
+        return NULL;
+    for (size_t i = 0; i < name_count; i++) {
+        size_t name_length = strlen(names[i]);
+        if (name_length > LONGEST_WORD)
+            continue;
+        size_t distance = edit_distance(word, word_length, names[i], name_length);
+        if (distance < nearest_distance) {
+            nearest_distance = distance;
+            nearest = names[i];
+        }
+    }
+    /* Half the letters wrong is another word. */
+    return nearest != NULL && nearest_distance * 2 <= strlen(nearest) ? nearest : NULL;
+}
+
+static const argument_option *option_by_letter(const argument_option *options, size_t option_count,
+                                               int letter)
+{
+    for (size_t i = 0; i < option_count; i++)
+        if (options[i].letter != 0 && options[i].letter == letter)
+            return &options[i];
+    return NULL;
+}
+
+static void refuse_unknown_option(const argument_option *options, size_t option_count,
+                                  const char *command_name, const char *argument, int letter)
+{
+    const char *names[ARGUMENTS_MOST_OPTIONS];
+    char word[LONGEST_WORD + 2]; /* one more letter than counts, so that a cut word is too long */
+
+    if (letter > 0 && letter < FIRST_LONG_ANSWER) {
+        arguments_refuse(command_name, "unknown option '-%c'", letter);
+        return;
+    }
+    for (size_t i = 0; i < option_count; i++)
+        names[i] = options[i].name;
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    const char *nearest = arguments_nearest(word, names, option_count);
+    if (nearest != NULL)
+        arguments_refuse(command_name, "unknown option '%s'; did you mean '--%s'?", argument,
+                         nearest);
+    else
+        arguments_refuse(command_name, "unknown option '%s'", argument);
+}
+
+bool arguments_parse(const argument_option *options, size_t option_count, int argc, char **argv,
+                     int *first_operand)
+{
+    struct option long_options[ARGUMENTS_MOST_OPTIONS + 1];
+    char letters[2 * ARGUMENTS_MOST_OPTIONS + 2];
+    size_t letter_count = 0;
+
+    if (option_count > ARGUMENTS_MOST_OPTIONS)
+        option_count = ARGUMENTS_MOST_OPTIONS;
+    letters[letter_count++] = ':'; /* a missing value is told apart from an unknown option */
+    for (size_t i = 0; i < option_count; i++) {
+        int has_value = options[i].value != NULL ? required_argument : no_argument;
+        long_options[i] =
+            (struct option){options[i].name, has_value, NULL, FIRST_LONG_ANSWER + (int)i};
+        if (options[i].letter != 0) {
+            letters[letter_count++] = options[i].letter;
+            if (has_value == required_argument)
+                letters[letter_count++] = ':';
+        }
+    }
+    long_options[option_count] = (struct option){NULL, 0, NULL, 0};
+    letters[letter_count] = '\0';
+
+    opterr = 0;
+    optind = 0; /* glibc: start afresh */
+    for (;;) {
+        int answer = getopt_long(argc, argv, letters, long_options, NULL);
+        const argument_option *option = NULL;
+        if (answer == -1)
+            break;
+        if (answer == ':') {
+            arguments_refuse(argv[0], "option '%s' needs a value", argv[optind - 1]);
+            return false;
+        }
+        if (answer == '?' && optopt >= FIRST_LONG_ANSWER) { /* known, but a switch given a value */
+            arguments_refuse(argv[0], "option '--%s' takes no value",
+                             options[optopt - FIRST_LONG_ANSWER].name);
+            return false;
+        }
+        if (answer == '?') {
+            refuse_unknown_option(options, option_count, argv[0], argv[optind - 1], optopt);
+            return false;
+        }
+        if (answer >= FIRST_LONG_ANSWER)
+            option = &options[answer - FIRST_LONG_ANSWER];
+        else
+            option = option_by_letter(options, option_count, answer);
+        if (option->value != NULL)
+            *option->value = optarg;
+        else
+            *option->is_given = true;
+    }
+    *first_operand = optind;
+    return true;
+}

@@ -1,0 +1,37 @@
+/* arguments.h - options and operands of one command.
+ *
+ * A command lists its options in a table; arguments_parse() fills the variables the table points
+ * at. getopt_long() does the reading, so options and operands may come in any order, `--name=value`
+ * and `--name value` are the same, and `--` ends the options. The messages are ours: getopt's own
+ * name the program but not the command, and do not say where help is. */
+#ifndef HEADROOM_CLI_ARGUMENTS_H
+#define HEADROOM_CLI_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One option. Exactly one of `is_given` and `value` is set: a switch, or an option with a value. */
+typedef struct argument_option {
+    const char *name;   /* long name without the dashes */
+    char letter;        /* short name, or 0 */
+    bool *is_given;     /* a switch: set to true when it is there */
+    const char **value; /* set to what was given, borrowed from argv; the last one wins */
+} argument_option;
+
+#define ARGUMENTS_MOST_OPTIONS 32
+
+/* Reads argv[1] to argv[argc - 1]. On success the operands stand at argv[*first_operand] to
+ * argv[argc - 1] and the answer is true. Otherwise a message is on standard error and the command
+ * returns EXIT_WRONG_USAGE. Variables whose option is absent keep their value. */
+bool arguments_parse(const argument_option *options, size_t option_count, int argc, char **argv,
+                     int *first_operand);
+
+/* Writes "headroom COMMAND: message" and where help is to standard error. Returns
+ * EXIT_WRONG_USAGE, so that a command can end with it. */
+__attribute__((format(printf, 2, 3), cold)) int arguments_refuse(const char *command_name,
+                                                                 const char *format, ...);
+
+/* The name nearest to `word`, or NULL if none is near enough to be what was meant. */
+const char *arguments_nearest(const char *word, const char *const *names, size_t name_count);
+
+#endif /* HEADROOM_CLI_ARGUMENTS_H */

@@ -1,0 +1,31 @@
+/* command.h - what a command of the program is.
+ *
+ * One command is one file, command_<name>.c, with one function: the table in main.c names it, says
+ * what it is for and how it is used, and finds it by name. Commands see the public headers and the
+ * helpers of this folder, nothing of the library's inside, so whatever they can do, anyone who
+ * links the library can do as well. */
+#ifndef HEADROOM_CLI_COMMAND_H
+#define HEADROOM_CLI_COMMAND_H
+
+/* How the program ends. Scripts rely on these numbers; the man page promises them. */
+enum {
+    EXIT_DONE = 0,             /* done, and nothing wrong */
+    EXIT_SOMETHING_TO_SEE = 1, /* done, and there is a finding */
+    EXIT_WRONG_USAGE = 2,      /* the command line makes no sense */
+    EXIT_COULD_NOT = 3,        /* unreadable file, no device, no room for the output */
+};
+
+/* One command. All texts are static. */
+typedef struct command {
+    const char *name;
+    const char *summary; /* for the list: a few words, no full stop */
+    const char *usage;   /* for `headroom help NAME`: ends with a newline, 80 columns at most */
+
+    /* argv[0] is the command's name. Returns one of the numbers above. main() has dealt with
+     * --help, and checks after the return that standard output took everything. */
+    int (*run)(int argc, char **argv);
+} command;
+
+int command_demo(int argc, char **argv);
+
+#endif /* HEADROOM_CLI_COMMAND_H */

@@ -1,0 +1,92 @@
+/* command_demo.c - `headroom demo`: the library at work, with nothing to install and no GPU.
+ *
+ * Runs one workload twice, under two settings of PyTorch's allocator, and shows what became of the
+ * memory. The second run pauses at the request at which the first one failed, so that the two are
+ * compared at the same moment. Nothing is prepared: if the allocator's rules change, so does what
+ * is shown, and if the runs should not end as the story has it, the command says so and fails. */
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "headroom/headroom.h"
+
+#include "arguments.h"
+#include "command.h"
+#include "demo_report.h"
+#include "demo_workload.h"
+#include "segment_map.h"
+#include "terminal.h"
+
+/* Large for a stack. */
+static demo_run native_run, expandable_run;
+static segment_map native_map, expandable_map;
+
+typedef struct map_order {
+    unsigned width_columns;
+    hr_status status;
+} map_order;
+
+/* The expandable run has just been served what the native one was refused: at the native scale. */
+static void map_expandable(void *context, const demo_run *run)
+{
+    map_order *order = context;
+    order->status = segment_map_take(&expandable_map, run->pool, native_map.bytes_per_cell,
+                                     order->width_columns);
+}
+
+static hr_status run_both(unsigned width_columns)
+{
+    map_order order = {.width_columns = width_columns, .status = HR_OK};
+    hr_status status = demo_run_begin(&native_run, "native", "", NULL);
+    if (status == HR_OK)
+        status = segment_map_take(&native_map, native_run.pool, 0, width_columns);
+    if (status != HR_OK)
+        return status;
+    const demo_pause pause = {native_run.request_count, map_expandable, &order};
+    status = demo_run_begin(&expandable_run, "expandable", "expandable_segments:True", &pause);
+    return status == HR_OK ? order.status : status;
+}
+
+static int tell_story(const terminal *output, bool has_json, bool has_summary)
+{
+    const demo_story story = {&native_run, &expandable_run, &native_map, &expandable_map};
+    hr_status status = run_both(demo_report_style(output).width_columns);
+    if (status == HR_OK && (native_run.is_complete || !expandable_run.is_complete)) {
+        fprintf(stderr,
+                "headroom demo: expected the native run to end out of memory (it %s) and "
+                "the expandable one to complete (it %s)\n",
+                native_run.is_complete ? "completed" : "did",
+                expandable_run.is_complete ? "did" : "ended out of memory");
+        return EXIT_COULD_NOT;
+    }
+    if (status == HR_OK && has_json)
+        demo_report_print_json(&story);
+    else if (status == HR_OK)
+        status = demo_report_print(&story, output, has_summary);
+    if (status == HR_OK)
+        return EXIT_DONE;
+    fprintf(stderr, "headroom demo: %s: %s\n", hr_status_message(status), hr_last_error());
+    return EXIT_COULD_NOT;
+}
+
+int command_demo(int argc, char **argv)
+{
+    bool has_json = false, has_summary = false;
+    const argument_option options[] = {
+        {.name = "json", .is_given = &has_json},
+        {.name = "summary", .is_given = &has_summary},
+    };
+    int first_operand = 0;
+    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+        return EXIT_WRONG_USAGE;
+    if (first_operand < argc)
+        return arguments_refuse(argv[0], "takes no operand, but there is '%s'",
+                                argv[first_operand]);
+    if (has_json && has_summary)
+        return arguments_refuse(argv[0], "--json and --summary exclude each other");
+
+    const terminal output = terminal_look();
+    int exit_status = tell_story(&output, has_json, has_summary);
+    demo_run_end(&expandable_run);
+    demo_run_end(&native_run);
+    return exit_status;
+}

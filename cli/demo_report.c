@@ -1,0 +1,359 @@
+/* demo_report.c - the story in the order one would tell it: what runs, how memory went, the error,
+ * why it came, what it looked like inside, and the same with one option set.
+ *
+ * Every number comes from the runs; nothing here decides how they ended. */
+#include "demo_report.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "memory_chart.h"
+
+/* Lines of prose longer than this are tiring, however wide the window. */
+#define LONGEST_PROSE_COLUMNS 100
+#define LONGEST_DRAWN_COLUMNS 160 /* and so are pictures */
+
+/* Below this, what stands side by side elsewhere goes below each other or is shortened. */
+#define NARROW_COLUMNS 60
+
+/* ---- sizes and prose ----------------------------------------------------------------------------
+ */
+
+typedef struct size_text {
+    char text[32];
+} size_text;
+
+/* "1.78 GiB", "24.00 MiB" */
+static size_text size_of(uint64_t size_bytes)
+{
+    size_text result;
+    const bool is_large = size_bytes >= UINT64_C(1) << 30;
+    snprintf(result.text, sizeof result.text, "%.2f %s",
+             (double)size_bytes / (double)(UINT64_C(1) << (is_large ? 30 : 20)),
+             is_large ? "GiB" : "MiB");
+    return result;
+}
+
+/* Prints a paragraph, wrapped at spaces; a word longer than a line stands alone in one. */
+static __attribute__((format(printf, 3, 4))) void tell(const terminal *output, terminal_style style,
+                                                       const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+    unsigned width = output->width_columns;
+    size_t column = 0;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (width > LONGEST_PROSE_COLUMNS)
+        width = LONGEST_PROSE_COLUMNS;
+    if (style != TERMINAL_PLAIN)
+        fputs(terminal_style_code(output, style), stdout);
+    for (const char *word = text; *word != '\0';) {
+        size_t length = strcspn(word, " \n");
+        if (column > 0 && column + 1 + length > width) {
+            putchar('\n');
+            column = 0;
+        } else if (column > 0) {
+            putchar(' ');
+            column++;
+        }
+        fwrite(word, 1, length, stdout);
+        column += length;
+        word += length;
+        word += strspn(word, " \n");
+    }
+    if (style != TERMINAL_PLAIN)
+        fputs(terminal_style_code(output, TERMINAL_PLAIN), stdout);
+    putchar('\n');
+}
+
+memory_style demo_report_style(const terminal *output)
+{
+    const bool has_blocks = output->has_utf8;
+    return (memory_style){
+        .glyphs = {[MEMORY_NONE] = " ",
+                   [MEMORY_LIVE] = has_blocks ? "\u2588" : "#",
+                   [MEMORY_PARTLY] = has_blocks ? "\u2592" : "+",
+                   [MEMORY_IDLE] = has_blocks ? "\u2591" : ".",
+                   [MEMORY_FAILED] = "X"},
+        .codes = {[MEMORY_NONE] = "",
+                  [MEMORY_LIVE] = terminal_style_code(output, TERMINAL_GREEN),
+                  [MEMORY_PARTLY] = terminal_style_code(output, TERMINAL_YELLOW),
+                  [MEMORY_IDLE] = terminal_style_code(output, TERMINAL_RED),
+                  [MEMORY_FAILED] = terminal_style_code(output, TERMINAL_BOLD)},
+        .plain_code = terminal_style_code(output, TERMINAL_PLAIN),
+        .side = has_blocks ? "\u2502" : "|",
+        .corner = has_blocks ? "\u2514" : "+",
+        .base = has_blocks ? "\u2500" : "-",
+        .width_columns = output->width_columns < LONGEST_DRAWN_COLUMNS ? output->width_columns
+                                                                       : LONGEST_DRAWN_COLUMNS,
+    };
+}
+
+/* Behind what the line says already, or below it. */
+static void print_legend(const memory_style *style, bool has_partly)
+{
+    static const char *const words[] = {[MEMORY_LIVE] = "live",
+                                        [MEMORY_PARTLY] = "partly",
+                                        [MEMORY_IDLE] = "idle",
+                                        [MEMORY_FAILED] = "refused"};
+    fputs(style->width_columns < NARROW_COLUMNS ? "\n" : "  ", stdout);
+    for (memory_kind kind = MEMORY_LIVE; kind < MEMORY_KINDS; kind++) {
+        memory_kind last = MEMORY_NONE;
+        if (kind == (has_partly ? MEMORY_FAILED : MEMORY_PARTLY))
+            continue;
+        if (kind != MEMORY_LIVE)
+            fputs("  ", stdout);
+        memory_style_draw(style, kind, &last, stdout);
+        memory_style_end(style, &last, stdout);
+        printf(" %s", words[kind]);
+    }
+    putchar('\n');
+}
+
+/* ---- the parts ----------------------------------------------------------------------------------
+ */
+
+static void print_headline(const terminal *output)
+{
+    const demo_model model = demo_get_model();
+    tell(output, TERMINAL_BOLD, "One training run, two ways to hold its memory");
+    tell(output, TERMINAL_PLAIN,
+         "A transformer (%u layers, %.0f million parameters, AdamW) trains for %d steps on a "
+         "simulated %.0f GiB card. Batches of %u are padded to their longest sequence; every %u "
+         "steps there is an evaluation; the last %u logged outputs are kept. Each tensor is placed "
+         "by the rules of PyTorch's allocator.",
+         model.layer_count, (double)model.parameter_count / 1e6, DEMO_STEP_COUNT,
+         (double)DEMO_CARD_BYTES / (double)(UINT64_C(1) << 30), model.batch_size,
+         model.evaluation_interval, model.log_length);
+    putchar('\n');
+}
+
+static memory_chart chart_of(const demo_run *run, const char *title, memory_chart_point *points)
+{
+    for (size_t i = 0; i < run->step_count; i++)
+        points[i] =
+            (memory_chart_point){run->steps[i].peak_live_bytes, run->steps[i].peak_reserved_bytes};
+    return (memory_chart){title, points, run->step_count, DEMO_STEP_COUNT, !run->is_complete};
+}
+
+static void print_charts(const demo_story *story, const memory_style *style)
+{
+    memory_chart_point points[2][DEMO_STEP_COUNT];
+    memory_chart charts[] = {
+        chart_of(story->native, "native", points[0]),
+        chart_of(story->expandable, story->expandable->conf, points[1]),
+    };
+    memory_chart_draw(charts, 2, DEMO_CARD_BYTES, style, stdout);
+    printf("The peaks of %d steps:", DEMO_STEP_COUNT);
+    print_legend(style, false);
+    putchar('\n');
+}
+
+static void print_failure(const demo_story *story, const terminal *output)
+{
+    const hr_oom_report *oom = &story->native->oom;
+    const segment_map *map = story->native_map;
+    const uint64_t idle_bytes = oom->reserved_bytes - oom->allocated_bytes;
+
+    tell(output, TERMINAL_BOLD, "Native, step %zu, for %s:", story->native->step_count,
+         story->native->failed_for);
+    tell(output, TERMINAL_RED, "%s", story->native->oom_text);
+    putchar('\n');
+    tell(output, TERMINAL_PLAIN,
+         "Why: %s of idle memory would serve the request %.1f times over, but it lies in %zu "
+         "pieces, and the largest is %s: too small for %s.",
+         size_of(idle_bytes).text, (double)idle_bytes / (double)oom->segment_bytes,
+         map->idle_piece_count, size_of(map->largest_idle_bytes).text,
+         size_of(oom->segment_bytes).text);
+    tell(output, TERMINAL_PLAIN,
+         "Pieces in different segments never join, and a segment with one live block in it cannot "
+         "be given back. That is fragmentation, not a lack of memory.");
+    putchar('\n');
+}
+
+static void print_maps(const demo_story *story, const terminal *output, const memory_style *style)
+{
+    const size_text scale = size_of(story->native_map->bytes_per_cell);
+
+    tell(output, TERMINAL_BOLD, "Native at that moment: %zu segments, most idle first",
+         story->native_map->segment_count);
+    segment_map_draw(story->native_map, style, stdout);
+    printf("One character is %s:", scale.text);
+    print_legend(style, true);
+    putchar('\n');
+
+    tell(output, TERMINAL_BOLD, "%s, the same request, served: %zu segments, the same scale",
+         story->expandable->conf, story->expandable_map->segment_count);
+    segment_map_draw(story->expandable_map, style, stdout);
+    putchar('\n');
+}
+
+/* ---- the closing table
+ * ---------------------------------------------------------------------------- */
+
+static uint64_t call_count(const demo_run *run)
+{
+    uint64_t count = 0;
+    for (int kind = 0; kind < HR_DEVICE_CALL_KINDS; kind++)
+        count += run->calls.count[kind];
+    return count;
+}
+
+static double ratio_of(const demo_run *run)
+{
+    return (double)run->peak_reserved_bytes / (double)run->peak_live_bytes;
+}
+
+static void print_table_row(const terminal *output, const char *label, const char *native,
+                            const char *expandable)
+{
+    const bool is_narrow = output->width_columns < NARROW_COLUMNS;
+    const int label_columns = is_narrow ? 13 : 26;
+    const int value_columns = is_narrow ? 13 : 16;
+    printf("%-*s%*s%*s\n", label_columns, label, value_columns, native, value_columns, expandable);
+}
+
+typedef struct count_text {
+    char text[48];
+} count_text;
+
+static __attribute__((format(printf, 1, 2))) count_text text_of(const char *format, ...)
+{
+    count_text result;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(result.text, sizeof result.text, format, args);
+    va_end(args);
+    return result;
+}
+
+static count_text steps_done(const demo_run *run)
+{
+    return text_of("%zu of %d", run->step_count - (run->is_complete ? 0 : 1), DEMO_STEP_COUNT);
+}
+
+static const char *result_of(const demo_run *run)
+{
+    return run->is_complete ? "completed" : "out of memory";
+}
+
+static void print_table(const demo_story *story, const terminal *output)
+{
+    const demo_run *native = story->native;
+    const demo_run *expandable = story->expandable;
+    const bool is_narrow = output->width_columns < NARROW_COLUMNS;
+
+    fputs(terminal_style_code(output, TERMINAL_BOLD), stdout);
+    print_table_row(output, "", native->policy, expandable->policy);
+    fputs(terminal_style_code(output, TERMINAL_PLAIN), stdout);
+    print_table_row(output, "result", result_of(native), result_of(expandable));
+    print_table_row(output, "steps done", steps_done(native).text, steps_done(expandable).text);
+    print_table_row(output, "peak live", size_of(native->peak_live_bytes).text,
+                    size_of(expandable->peak_live_bytes).text);
+    print_table_row(output, "peak reserved", size_of(native->peak_reserved_bytes).text,
+                    size_of(expandable->peak_reserved_bytes).text);
+    print_table_row(output, is_narrow ? "ratio" : "reserved / live",
+                    text_of("%.2f", ratio_of(native)).text,
+                    text_of("%.2f", ratio_of(expandable)).text);
+    print_table_row(output, "driver calls", text_of("%" PRIu64, call_count(native)).text,
+                    text_of("%" PRIu64, call_count(expandable)).text);
+    print_table_row(output, is_narrow ? "driver time" : "driver time (simulated)",
+                    text_of("%.1f ms", (double)native->calls.elapsed_ns / 1e6).text,
+                    text_of("%.1f ms", (double)expandable->calls.elapsed_ns / 1e6).text);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------
+ */
+
+static hr_status print_summary(const demo_run *run)
+{
+    static char text[32 * 1024];
+    hr_status status = hr_pool_summary(run->pool, false, text, sizeof text, NULL);
+    if (status == HR_OK)
+        printf("%s\n\n", text);
+    return status;
+}
+
+hr_status demo_report_print(const demo_story *story, const terminal *output, bool has_summary)
+{
+    const memory_style style = demo_report_style(output);
+    hr_status status = HR_OK;
+    print_headline(output);
+    print_charts(story, &style);
+    print_failure(story, output);
+    if (has_summary)
+        status = print_summary(story->native);
+    print_maps(story, output, &style);
+    print_table(story, output);
+    putchar('\n');
+    tell(
+        output, TERMINAL_PLAIN,
+        "The requests were the same, in the same order; what differed is one option, %s. Its price "
+        "is more calls to the driver: %.1f ms of them in the whole run.",
+        story->expandable->conf, (double)story->expandable->calls.elapsed_ns / 1e6);
+    return status;
+}
+
+/* ---- for programs
+ * --------------------------------------------------------------------------------- */
+
+static void print_json_oom(const demo_run *run, const segment_map *map)
+{
+    const hr_oom_report *oom = &run->oom;
+    if (run->is_complete) {
+        printf("null");
+        return;
+    }
+    printf("{\"step\": %zu, \"tried_bytes\": %" PRIu64 ", \"free_bytes\": %" PRIu64
+           ", \"allocated_bytes\": %" PRIu64 ", \"reserved_bytes\": %" PRIu64
+           ", \"idle_bytes\": %" PRIu64 ", \"largest_free_block_bytes\": %" PRIu64
+           ", \"idle_pieces\": %zu}",
+           run->step_count, oom->segment_bytes, oom->free_bytes, oom->allocated_bytes,
+           oom->reserved_bytes, oom->reserved_bytes - oom->allocated_bytes,
+           oom->largest_free_block_bytes, map->idle_piece_count);
+}
+
+static void print_json_run(const demo_run *run, const segment_map *map)
+{
+    /* By the names that every command's JSON uses for them. */
+    static const struct {
+        const char *name;
+        hr_device_call kind;
+    } calls[] = {
+        {"alloc", HR_DEVICE_CALL_TAKE},
+        {"free", HR_DEVICE_CALL_GIVE_BACK},
+        {"create", HR_DEVICE_CALL_CREATE},
+        {"release", HR_DEVICE_CALL_RELEASE},
+        {"map", HR_DEVICE_CALL_MAP},
+        {"unmap", HR_DEVICE_CALL_UNMAP},
+        {"set_access", HR_DEVICE_CALL_SET_ACCESS},
+    };
+    printf("    {\"policy\": \"%s\", \"conf\": \"%s\", \"completed\": %s,\n", run->policy,
+           run->conf, run->is_complete ? "true" : "false");
+    printf("     \"requests\": %" PRIu64 ", \"peak_live_bytes\": %" PRIu64
+           ", \"peak_reserved_bytes\": %" PRIu64 ",\n",
+           run->request_count, run->peak_live_bytes, run->peak_reserved_bytes);
+    printf("     \"ratio\": %.6f, \"retries\": %" PRId64 ",\n     \"oom\": ", ratio_of(run),
+           run->retry_count);
+    print_json_oom(run, map);
+    printf(",\n     \"device_calls\": {");
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+        printf("%s\"%s\": %" PRIu64, i > 0 ? ", " : "", calls[i].name,
+               run->calls.count[calls[i].kind]);
+    printf("},\n     \"device_us\": %.3f}", (double)run->calls.elapsed_ns / 1e3);
+}
+
+void demo_report_print_json(const demo_story *story)
+{
+    printf("{\"schema\": 1, \"card_bytes\": %" PRIu64 ", \"steps\": %d,\n  \"results\": [\n",
+           DEMO_CARD_BYTES, DEMO_STEP_COUNT);
+    print_json_run(story->native, story->native_map);
+    printf(",\n");
+    print_json_run(story->expandable, story->expandable_map);
+    printf("]}\n");
+}

@@ -1,0 +1,85 @@
+/* terminal.c - asks the terminal, the environment and the locale.
+ *
+ * Colour follows no-color.org: any value of NO_COLOR that is not empty switches it off. */
+#include "terminal.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "command.h" /* EXIT_COULD_NOT */
+
+#define USUAL_WIDTH_COLUMNS 80
+#define SMALLEST_WIDTH_COLUMNS 20
+#define LARGEST_WIDTH_COLUMNS 1000
+
+static bool is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value != NULL && value[0] != '\0';
+}
+
+static bool terminal_is_dumb(void)
+{
+    const char *kind = getenv("TERM");
+    return kind == NULL || kind[0] == '\0' || strcmp(kind, "dumb") == 0;
+}
+
+/* The window, or COLUMNS for a terminal that cannot say (a serial line, some editors). */
+static unsigned window_width(void)
+{
+    struct winsize window;
+    unsigned long columns = 0;
+    const char *variable = getenv("COLUMNS");
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0)
+        columns = window.ws_col;
+    if (columns == 0 && variable != NULL)
+        columns = strtoul(variable, NULL, 10);
+    if (columns < SMALLEST_WIDTH_COLUMNS || columns > LARGEST_WIDTH_COLUMNS)
+        return USUAL_WIDTH_COLUMNS;
+    return (unsigned)columns;
+}
+
+terminal terminal_look(void)
+{
+    terminal output;
+    output.is_terminal = isatty(STDOUT_FILENO) == 1;
+    output.has_colour = output.is_terminal && !is_set("NO_COLOR") && !terminal_is_dumb();
+    output.has_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    output.width_columns = output.is_terminal ? window_width() : USUAL_WIDTH_COLUMNS;
+    return output;
+}
+
+const char *terminal_style_code(const terminal *output, terminal_style style)
+{
+    static const char *const codes[] = {
+        [TERMINAL_PLAIN] = "\033[0m", [TERMINAL_BOLD] = "\033[1m",   [TERMINAL_FAINT] = "\033[2m",
+        [TERMINAL_RED] = "\033[31m",  [TERMINAL_GREEN] = "\033[32m", [TERMINAL_YELLOW] = "\033[33m",
+        [TERMINAL_BLUE] = "\033[34m",
+    };
+    return output->has_colour ? codes[style] : "";
+}
+
+int terminal_finish(int exit_status)
+{
+    bool has_failed = ferror(stdout) != 0; /* an earlier write; its reason is gone */
+    errno = 0;
+    if (fflush(stdout) != 0)
+        has_failed = true;
+    /* Some file systems report a full disk only here. A stream that was closed from the start, and
+     * never written to, is the caller's choice. */
+    if (!has_failed && close(STDOUT_FILENO) != 0 && errno != EBADF)
+        has_failed = true;
+    if (!has_failed || errno == EPIPE)
+        return exit_status;
+    if (errno != 0)
+        fprintf(stderr, "headroom: cannot write to standard output: %s\n", strerror(errno));
+    else
+        fprintf(stderr, "headroom: cannot write to standard output\n");
+    return EXIT_COULD_NOT;
+}

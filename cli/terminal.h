@@ -1,0 +1,39 @@
+/* terminal.h - what standard output is, and how to end writing to it.
+ *
+ * People's text may use colour and the width of a window; a pipe or a file gets plain text of a
+ * fixed width, so that what a script reads does not depend on where it runs. */
+#ifndef HEADROOM_CLI_TERMINAL_H
+#define HEADROOM_CLI_TERMINAL_H
+
+#include <stdbool.h>
+
+typedef struct terminal {
+    bool is_terminal;
+    bool has_colour;        /* a terminal, and neither NO_COLOR nor TERM=dumb */
+    bool has_utf8;          /* by the locale; otherwise keep to ASCII */
+    unsigned width_columns; /* of the window; 80 where that is not known */
+} terminal;
+
+/* How standard output is now. Looks again at each call: a window may have been resized. The locale
+ * must have been set (main() does). */
+terminal terminal_look(void);
+
+typedef enum terminal_style {
+    TERMINAL_PLAIN,
+    TERMINAL_BOLD,
+    TERMINAL_FAINT,
+    TERMINAL_RED,
+    TERMINAL_GREEN,
+    TERMINAL_YELLOW,
+    TERMINAL_BLUE,
+} terminal_style;
+
+/* What to print to switch to `style`: "" without colour. Static strings. */
+const char *terminal_style_code(const terminal *output, terminal_style style);
+
+/* Flushes standard output and answers how the program ends: `exit_status`, or EXIT_COULD_NOT with
+ * a message on standard error if not everything could be written. A reader that went away
+ * (`headroom help | head -1`) is no failure. Nothing may be written to standard output after. */
+int terminal_finish(int exit_status);
+
+#endif /* HEADROOM_CLI_TERMINAL_H */

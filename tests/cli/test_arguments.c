@@ -1,0 +1,137 @@
+/* test_arguments.c - options, operands, and the words for what is wrong with them. */
+#include "cli/arguments.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "support/cmocka_here.h"
+
+#define MOST_WORDS 8
+
+/* What one command line came to. */
+typedef struct outcome {
+    bool is_accepted;
+    bool is_json;
+    const char *card;
+    char message[256]; /* what went to standard error */
+    const char *operands[MOST_WORDS];
+    int operand_count;
+} outcome;
+
+/* Parses `words`, which ends with NULL, for a command "test" with --json (-j) and --card VALUE. */
+static outcome parse(char **words)
+{
+    outcome result = {.is_json = false, .card = "unset"};
+    const argument_option options[] = {
+        {.name = "json", .letter = 'j', .is_given = &result.is_json},
+        {.name = "card", .value = &result.card},
+    };
+    char *argv[MOST_WORDS + 2] = {(char *)"test"};
+    int argc = 1, first_operand = 0;
+    while (words[argc - 1] != NULL) {
+        argv[argc] = words[argc - 1];
+        argc++;
+    }
+    FILE *real_stderr = stderr;
+    stderr = fmemopen(result.message, sizeof result.message, "w");
+    assert_non_null(stderr);
+    result.is_accepted = arguments_parse(options, 2, argc, argv, &first_operand);
+    fclose(stderr);
+    stderr = real_stderr;
+    for (int i = first_operand; result.is_accepted && i < argc; i++)
+        result.operands[result.operand_count++] = argv[i];
+    return result;
+}
+
+#define PARSE(...) parse((char *[]){__VA_ARGS__, NULL})
+
+static void options_and_operands_come_in_any_order(void **state)
+{
+    (void)state;
+    outcome result = PARSE("first", "--card", "24GiB", "second", "-j", "-");
+    assert_true(result.is_accepted);
+    assert_true(result.is_json);
+    assert_string_equal(result.card, "24GiB");
+    assert_int_equal(result.operand_count, 3);
+    assert_string_equal(result.operands[0], "first");
+    assert_string_equal(result.operands[1], "second");
+    assert_string_equal(result.operands[2], "-");
+    assert_string_equal(result.message, "");
+}
+
+static void absent_options_leave_their_variables_alone(void **state)
+{
+    (void)state;
+    outcome result = PARSE("file");
+    assert_true(result.is_accepted);
+    assert_false(result.is_json);
+    assert_string_equal(result.card, "unset");
+}
+
+static void the_last_of_several_values_wins(void **state)
+{
+    (void)state;
+    assert_string_equal(PARSE("--card=1", "--card", "2").card, "2");
+    assert_string_equal(PARSE("--card=").card, "");
+}
+
+static void two_dashes_end_the_options(void **state)
+{
+    (void)state;
+    outcome result = PARSE("--", "--json", "-x");
+    assert_true(result.is_accepted);
+    assert_false(result.is_json);
+    assert_int_equal(result.operand_count, 2);
+    assert_string_equal(result.operands[0], "--json");
+}
+
+static void each_refusal_names_the_option_and_the_help(void **state)
+{
+    (void)state;
+    assert_string_equal(PARSE("--crad", "1").message,
+                        "headroom test: unknown option '--crad'; did you mean '--card'?\n"
+                        "Try 'headroom help test'.\n");
+    assert_string_equal(PARSE("--wholly-unknown").message,
+                        "headroom test: unknown option '--wholly-unknown'\n"
+                        "Try 'headroom help test'.\n");
+    assert_string_equal(PARSE("-jq").message,
+                        "headroom test: unknown option '-q'\nTry 'headroom help test'.\n");
+    assert_string_equal(PARSE("--card").message, "headroom test: option '--card' needs a value\n"
+                                                 "Try 'headroom help test'.\n");
+    assert_string_equal(PARSE("--json=yes").message,
+                        "headroom test: option '--json' takes no value\n"
+                        "Try 'headroom help test'.\n");
+    assert_false(PARSE("--card").is_accepted);
+    assert_false(PARSE("--json=yes").is_accepted);
+    assert_false(PARSE("-q").is_accepted);
+}
+
+static void a_word_half_wrong_is_another_word(void **state)
+{
+    static const char *const names[] = {"doctor", "demo", "diff"};
+    char long_word[100];
+    (void)state;
+    assert_string_equal(arguments_nearest("dmeo", names, 3), "demo");
+    assert_string_equal(arguments_nearest("docter", names, 3), "doctor");
+    assert_string_equal(arguments_nearest("dif", names, 3), "diff");
+    assert_string_equal(arguments_nearest("demo", names, 3), "demo");
+    assert_null(arguments_nearest("replay", names, 3));
+    assert_null(arguments_nearest("", names, 3));
+    assert_null(arguments_nearest("demo", names, 0));
+    memset(long_word, 'd', sizeof long_word - 1);
+    long_word[sizeof long_word - 1] = '\0';
+    assert_null(arguments_nearest(long_word, names, 3));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_and_operands_come_in_any_order),
+        cmocka_unit_test(absent_options_leave_their_variables_alone),
+        cmocka_unit_test(the_last_of_several_values_wins),
+        cmocka_unit_test(two_dashes_end_the_options),
+        cmocka_unit_test(each_refusal_names_the_option_and_the_help),
+        cmocka_unit_test(a_word_half_wrong_is_another_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# check_install.sh CMAKE BUILD_FOLDER CC - installs a build into a folder of its own, builds programs
+# against it in the three ways people do, runs them, uninstalls, and looks that nothing is left.
+set -euo pipefail
+cmake=$1 build=$2 cc=$3
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+stage=$(mktemp -d)
+manifest=$build/install_manifest.txt
+kept_manifest=$stage/kept_manifest.txt
+
+# The build folder remembers one installation; a real one must not be forgotten for this one.
+if [ -e "$manifest" ]; then cp "$manifest" "$kept_manifest"; fi
+clean_up() {
+    rm -f "$manifest"
+    if [ -e "$kept_manifest" ]; then cp "$kept_manifest" "$manifest"; fi
+    rm -rf "$stage"
+}
+trap clean_up EXIT
+fail() { echo "install: $*" >&2; exit 1; }
+
+# Installed with DESTDIR and a prefix, then used from where DESTDIR put it: it may be moved.
+export DESTDIR=$stage/root
+prefix=/opt/headroom
+"$cmake" --install "$build" --prefix "$prefix" >"$stage/install.log" || {
+    cat "$stage/install.log"; fail "cmake --install failed"; }
+unset DESTDIR
+place=$stage/root$prefix
+(cd "$place" && find . -type f -o -type l | sort)
+
+for file in bin/headroom include/headroom/version.h include/headroom/device.h \
+    share/bash-completion/completions/headroom share/zsh/site-functions/_headroom; do
+    [ -e "$place/$file" ] || fail "$file was not installed"
+done
+if command -v scdoc >/dev/null; then
+    [ -s "$place/share/man/man1/headroom.1" ] || fail "the man page was not installed"
+fi
+[ "$("$place/bin/headroom" --version)" != "" ] || fail "the installed program does not run"
+
+library_folder=$(dirname "$(find "$place" -name libheadroom.a)")
+export PKG_CONFIG_PATH=$library_folder/pkgconfig
+# shellcheck disable=SC2046  # pkg-config answers with words
+"$cc" -Wall -Werror "$here/consumer.c" -o "$stage/by_pkg_config" $(pkg-config --cflags --libs headroom)
+LD_LIBRARY_PATH=$library_folder "$stage/by_pkg_config" || fail "the pkg-config program failed"
+readelf -d "$stage/by_pkg_config" | grep -q 'NEEDED.*libheadroom\.so\.[0-9]' ||
+    fail "the program was not linked with the soname"
+
+"$cmake" -S "$here" -B "$stage/by_cmake" -DCMAKE_PREFIX_PATH="$place" -DCMAKE_C_COMPILER="$cc" \
+    >"$stage/configure.log" 2>&1 || { cat "$stage/configure.log"; fail "find_package failed"; }
+"$cmake" --build "$stage/by_cmake" >"$stage/build.log" 2>&1 || {
+    cat "$stage/build.log"; fail "the find_package project does not build"; }
+"$stage/by_cmake/consumer_headroom" || fail "the program with headroom::headroom failed"
+"$stage/by_cmake/consumer_static" || fail "the program with headroom::static failed"
+
+DESTDIR=$stage/root "$cmake" -DMANIFEST="$manifest" -P "$root/cmake/uninstall.cmake"
+left=$(find "$stage/root" \( -not -type d -o -name headroom -not -path "$place" \) -print)
+[ -z "$left" ] || fail "left behind after uninstalling: $left"
