@@ -1,0 +1,199 @@
+/* bench_alloc.c - what an allocation and its free cost.
+ *
+ * The patterns of alloc_patterns.h on the simulated device, statistics on, with one thread and with
+ * eight; peer_torch.cpp runs the same ones through PyTorch's own allocator, for a ratio on the same
+ * machine. Prints one line of CSV per case: name, parameter, settings, threads, operations, median
+ * and 99th percentile of the nanoseconds per operation over batches (with several threads: wall
+ * time over all operations), and at the end the host bytes one live block costs.
+ *
+ * With --count CASE OPERATIONS it runs that case alone, for count_instructions.sh: the difference
+ * of two runs with different numbers of operations is what an operation takes. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "headroom/headroom.h"
+#include "base/host_memory.h" /* hr__host_memory_get_use */
+
+#include "alloc_patterns.h"
+
+enum { MOST_THREADS = 8 };
+
+static void must(hr_status status)
+{
+    if (__builtin_expect(status != HR_OK, 0)) {
+        fprintf(stderr, "bench_alloc: %s: %s\n", hr_status_name(status), hr_last_error());
+        exit(3);
+    }
+}
+
+typedef struct worker {
+    hr_pool *pool;
+    const alloc_pattern *pattern;
+    uint64_t operations; /* per batch */
+    uint64_t cursor;
+    pthread_barrier_t *start;
+    hr_device_ptr live[PATTERN_MOST_LIVE];
+    double batch_ns[PATTERN_BATCHES]; /* per operation */
+    pattern_draws draws;
+} worker;
+
+static void begin(worker *w, hr_pool *pool, const alloc_pattern *pattern, uint64_t operations,
+                  uint64_t seed)
+{
+    w->pool = pool;
+    w->pattern = pattern;
+    w->operations = operations;
+    w->cursor = 0;
+    pattern_draw(&w->draws, pattern, seed);
+    for (size_t i = 0; i < pattern->live_count; i++)
+        must(hr_alloc(pool, w->draws.first_sizes[i], 0, &w->live[i]));
+}
+
+static void end(worker *w)
+{
+    for (size_t i = 0; i < w->pattern->live_count; i++)
+        must(hr_free(w->pool, w->live[i]));
+}
+
+static void run_batch(worker *w)
+{
+    hr_pool *pool = w->pool;
+    if (w->pattern->size_bytes != 0) {
+        for (uint64_t i = 0; i < w->operations; i++) {
+            hr_device_ptr address;
+            must(hr_alloc(pool, w->pattern->size_bytes, 0, &address));
+            must(hr_free(pool, address));
+        }
+        return;
+    }
+    for (uint64_t i = 0; i < w->operations; i++) {
+        uint64_t at = w->cursor++ % PATTERN_DRAWS;
+        hr_device_ptr *place = &w->live[w->draws.places[at]];
+        must(hr_free(pool, *place));
+        must(hr_alloc(pool, w->draws.sizes[at], 0, place));
+    }
+}
+
+static void *run_thread(void *argument)
+{
+    worker *w = argument;
+    run_batch(w); /* warm up */
+    pthread_barrier_wait(w->start);
+    for (int i = 0; i < PATTERN_BATCHES; i++) {
+        uint64_t begin_ns = pattern_now_ns();
+        run_batch(w);
+        w->batch_ns[i] = (double)(pattern_now_ns() - begin_ns) / (double)w->operations;
+    }
+    return NULL;
+}
+
+static hr_pool *make_pool(hr_device **device, const char *conf)
+{
+    const hr_simulated_options options = {
+        .struct_size = sizeof options,
+        .capacity_bytes = UINT64_C(1) << 40,
+        .total_bytes = UINT64_C(150109880320),
+    };
+    const hr_pool_options pool_options = {.struct_size = sizeof pool_options, .conf = conf};
+    hr_pool *pool;
+    must(hr_simulated_device_create(&options, device));
+    must(hr_pool_create(*device, &pool_options, &pool));
+    return pool;
+}
+
+static void measure(const alloc_pattern *pattern, const char *conf, unsigned threads,
+                    uint64_t operations)
+{
+    static worker workers[MOST_THREADS];
+    pthread_t ids[MOST_THREADS];
+    pthread_barrier_t start;
+    hr_device *device;
+    hr_pool *pool = make_pool(&device, conf);
+    pthread_barrier_init(&start, NULL, threads + 1);
+    for (unsigned i = 0; i < threads; i++) {
+        begin(&workers[i], pool, pattern, operations, i);
+        workers[i].start = &start;
+        pthread_create(&ids[i], NULL, run_thread, &workers[i]);
+    }
+    pthread_barrier_wait(&start);
+    uint64_t begin_ns = pattern_now_ns();
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+    double median =
+        (double)(pattern_now_ns() - begin_ns) / ((double)operations * PATTERN_BATCHES * threads);
+    double late = median;
+    if (threads == 1) {
+        qsort(workers[0].batch_ns, PATTERN_BATCHES, sizeof(double), pattern_by_value);
+        median = workers[0].batch_ns[PATTERN_BATCHES / 2];
+        late = workers[0].batch_ns[PATTERN_BATCHES * 99 / 100];
+    }
+    char parameter[32];
+    if (pattern->size_bytes != 0)
+        snprintf(parameter, sizeof parameter, "%" PRIu64, pattern->size_bytes);
+    else
+        snprintf(parameter, sizeof parameter, "%zu live", pattern->live_count);
+    printf("%s,%s,%s,%u,%" PRIu64 ",%.1f,%.1f\n", pattern->name, parameter,
+           conf[0] != '\0' ? conf : "native", threads, operations * PATTERN_BATCHES * threads,
+           median, late);
+    fflush(stdout);
+    for (unsigned i = 0; i < threads; i++)
+        end(&workers[i]);
+    must(hr_pool_check(pool));
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    pthread_barrier_destroy(&start);
+}
+
+/* What one live block costs in host memory, everything included. */
+static double host_bytes_per_block(const char *conf)
+{
+    enum { COUNT = 100000 };
+    hr_device *device;
+    hr_pool *pool = make_pool(&device, conf);
+    hr_device_ptr address;
+    must(hr_alloc(pool, 512, 0, &address));
+    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    for (int i = 0; i < COUNT; i++)
+        must(hr_alloc(pool, 512, 0, &address));
+    uint64_t after_bytes = hr__host_memory_get_use().in_use_bytes;
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return (double)(after_bytes - before_bytes) / COUNT;
+}
+
+/* For callgrind: one case, a given number of operations, no clean-up. */
+static int count_one(const char *which, const char *operations, const char *conf)
+{
+    static worker w;
+    size_t index = (size_t)strtoul(which, NULL, 10);
+    hr_device *device;
+    if (index >= PATTERN_COUNT)
+        return 2;
+    begin(&w, make_pool(&device, conf), &alloc_patterns[index], 2000, 0);
+    run_batch(&w);
+    w.operations = strtoull(operations, NULL, 10);
+    run_batch(&w);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const confs[] = {"", "expandable_segments:True"};
+    if (argc >= 4 && strcmp(argv[1], "--count") == 0)
+        return count_one(argv[2], argv[3], argc > 4 ? argv[4] : "");
+    if (argc > 1) {
+        fprintf(stderr, "usage: bench_alloc [--count CASE OPERATIONS [CONF]]\n");
+        return 2;
+    }
+    printf("name,parameter,settings,threads,operations,median_ns,p99_ns\n");
+    for (size_t c = 0; c < 2; c++)
+        for (size_t i = 0; i < PATTERN_COUNT; i++)
+            for (unsigned threads = 1; threads <= MOST_THREADS; threads *= MOST_THREADS)
+                measure(&alloc_patterns[i], confs[c], threads, threads == 1 ? 20000 : 4000);
+    for (size_t c = 0; c < 2; c++)
+        printf("host_bytes_per_live_block,,%s,1,100000,%.1f,\n",
+               confs[c][0] != '\0' ? confs[c] : "native", host_bytes_per_block(confs[c]));
+    return 0;
+}
