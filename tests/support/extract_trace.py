@@ -221,6 +221,8 @@ def main():
         out.write(f"total {DEVICE_TOTAL_BYTES:x}\n")
         if "cap_gib" in said:
             out.write(f"fraction {(said['cap_gib'] * 2**30 / DEVICE_TOTAL_BYTES).hex()}\n")
+        for pool in said.get("no_split_pools", []):
+            out.write("unsplit %x %x\n" % tuple(pool))
         write_events(out, snapshot["device_traces"][0], segments)
         write_segments(out, segments)
         for key, value in said["stats"].items():

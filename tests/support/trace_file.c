@@ -239,6 +239,11 @@ static bool read_release(trace_parser *parser)
     return read_mark(parser, HR_TEST_RELEASE);
 }
 
+static bool read_unsplit(trace_parser *parser)
+{
+    return read_mark(parser, HR_TEST_UNSPLIT);
+}
+
 /* ---- how things stood at the end ------------------------------------------------------------- */
 
 static bool read_segment(trace_parser *parser)
@@ -342,10 +347,10 @@ static const struct {
     const char *word;
     bool (*read)(trace_parser *parser);
 } line_kinds[] = {
-    {"conf", read_conf},   {"total", read_total},     {"fraction", read_fraction},
-    {"scope", read_scope}, {"release", read_release}, {"segment", read_segment},
-    {"block", read_block}, {"stat", read_stat},       {"summary", read_summary},
-    {"text", read_text},   {"end", read_end},
+    {"conf", read_conf},       {"total", read_total},     {"fraction", read_fraction},
+    {"scope", read_scope},     {"release", read_release}, {"unsplit", read_unsplit},
+    {"segment", read_segment}, {"block", read_block},     {"stat", read_stat},
+    {"summary", read_summary}, {"text", read_text},       {"end", read_end},
 };
 
 /* Ends the next line in place. False at the end of the text. */

@@ -17,8 +17,9 @@
  *   n snapshot
  *   scope A B                 requests from here on belong to private pool (A, B); (0, 0): to none
  *   release A B               nobody uses private pool (A, B) any more
+ *   unsplit A B               private pool (A, B) is made: its blocks are handed out whole
  *
- * The last two are no events: extract_trace.py concluded them. Then how things stood at the end:
+ * The last three are no events: extract_trace.py concluded them. Then how things stood at the end:
  *
  *   segment ADDRESS BYTES STREAM small|large A B IS_EXPANDABLE ALLOCATED ACTIVE REQUESTED
  *   block ADDRESS BYTES REQUESTED live|pending|free          of the segment above it
@@ -39,6 +40,7 @@ typedef enum hr_test_trace_kind {
     HR_TEST_EVENT,   /* `action` happened */
     HR_TEST_SCOPE,   /* address and size_bytes: the private pool's id */
     HR_TEST_RELEASE, /* the same */
+    HR_TEST_UNSPLIT, /* the same */
 } hr_test_trace_kind;
 
 typedef struct hr_test_trace_event {

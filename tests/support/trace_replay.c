@@ -344,6 +344,11 @@ static bool play_mark(replay *run, const hr_test_trace_event *mark)
             status = hr_private_pool_release(run->pool, id);
         return is_ok(run, status, "hr_private_pool_release");
     }
+    if (mark->kind == HR_TEST_UNSPLIT) {
+        const hr_private_options options = {.struct_size = sizeof options, .no_split = true};
+        return is_ok(run, hr_private_pool_retain(run->pool, id, &options),
+                     "hr_private_pool_retain");
+    }
     if (run->scope.first != 0 || run->scope.second != 0)
         status = hr_private_pool_end(run->pool, run->scope);
     if (status == HR_OK && (id.first != 0 || id.second != 0))
