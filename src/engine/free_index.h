@@ -165,8 +165,7 @@ HR__INLINE hr__block *hr__free_index_best_fit(const hr__free_index *index, uint6
 {
     unsigned wanted = hr__free_index_bin(size_bytes);
     unsigned bin = hr__free_index_bin_from(index, wanted);
-    /* Only a bin of several sizes can hold blocks on both sides of the request. */
-    if (bin == wanted && bin >= (2u << HR__INDEX_STEPS_LOG2)) {
+    if (bin == wanted) { /* it may hold blocks on both sides of the request */
         hr__block *best = NULL;
         hr__tree_node *node = index->bins[bin];
         while (node != NULL) {

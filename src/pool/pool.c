@@ -21,14 +21,14 @@
 
 /* Host memory is taken without the lock. Others may use it up before we have the lock again; then
  * once more. */
-static __attribute__((cold, noinline)) hr_status get_ready(hr_pool *pool)
+static __attribute__((cold, noinline)) hr_status get_ready(hr_pool *pool, size_t room)
 {
     hr__block_source *records = &pool->engine->records;
     while (records->spare_count < HR__ENGINE_SPARE_RECORDS ||
-           !hr__address_map_has_room(&pool->live, 1)) {
+           !hr__address_map_has_room(&pool->live, room)) {
         bool needs_records = records->spare_count < HR__ENGINE_SPARE_RECORDS;
-        bool needs_room = !hr__address_map_has_room(&pool->live, 1);
-        size_t capacity = hr__address_map_wanted_capacity(&pool->live, 1);
+        bool needs_room = !hr__address_map_has_room(&pool->live, room);
+        size_t capacity = hr__address_map_wanted_capacity(&pool->live, room);
         hr__pool_unlock(pool);
         struct hr__block_chunk *chunk = needs_records ? hr__block_chunk_new() : NULL;
         hr__address_map_entry *table = needs_room ? hr__address_map_new_table(capacity) : NULL;
@@ -66,6 +66,16 @@ static inline void file_block(hr_pool *pool, hr__block *block)
     hr__pool_notice(pool, HR_ACTION_ALLOC, block);
 }
 
+/* Where the engine dropped the lock for a while, others may have filed their blocks in the room
+ * that was seen to. Under the lock, since the block is on its way; it was a slow request anyway. */
+static __attribute__((cold, noinline)) hr_status make_room_late(hr_pool *pool, hr__block *block)
+{
+    if (hr__address_map_reserve(&pool->live, 1))
+        return HR_OK;
+    pool->engine->table->free(pool->engine, block);
+    return hr__fail_host_memory(sizeof(hr__block), "block records");
+}
+
 static inline hr_status serve(hr_pool *pool, const hr__request *request, hr_device_ptr *out,
                               uint64_t *served_bytes)
 {
@@ -76,13 +86,15 @@ static inline hr_status serve(hr_pool *pool, const hr__request *request, hr_devi
     if (__builtin_expect(engine->records.spare_count < HR__ENGINE_SPARE_RECORDS ||
                              !hr__address_map_has_room(&pool->live, 1),
                          0))
-        status = get_ready(pool);
+        status = get_ready(pool, 1);
     if (__builtin_expect(pool->order.pending_count != 0, 0) && status == HR_OK &&
         !engine->table->is_capturing(engine, request->stream))
         status = hr__stream_order_advance(pool);
     if (__builtin_expect(status == HR_OK, 1)) {
         hr__block *block;
         status = engine->table->allocate(engine, request, &block, &refusal);
+        if (__builtin_expect(status == HR_OK && !hr__address_map_has_room(&pool->live, 1), 0))
+            status = make_room_late(pool, block);
         if (__builtin_expect(status == HR_OK, 1)) {
             file_block(pool, block);
             *out = block->address;
@@ -175,11 +187,7 @@ static hr_status serve_at(hr_pool *pool, const hr__request *request, hr_device_p
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "address %#" PRIx64 " is no multiple of 512",
                         address);
     hr__pool_lock(pool);
-    hr_status status = get_ready(pool);
-    if (status == HR_OK && !hr__address_map_has_room(&pool->live, 2))
-        status = hr__address_map_reserve(&pool->live, 2)
-                     ? HR_OK
-                     : hr__fail_host_memory(sizeof(hr__block), "block records");
+    hr_status status = get_ready(pool, 2);
     if (status == HR_OK && pool->order.pending_count != 0 &&
         !engine->table->is_capturing(engine, request->stream))
         status = hr__stream_order_advance(pool);

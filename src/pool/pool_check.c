@@ -51,12 +51,27 @@ static hr_status compare(const char *name, const hr__counter *counter, const int
     return HR_OK;
 }
 
+static hr_status check_files(const hr_pool *pool)
+{
+    size_t cursor = 0;
+    for (const hr__address_map_entry *entry;
+         (entry = hr__address_map_next(&pool->live, &cursor));) {
+        const hr__block *block = entry->value;
+        if (block->address != entry->address || block->state != HR__BLOCK_LIVE)
+            return hr__fail(HR_ERR_WRONG_STATE,
+                            "under %#" PRIx64 " a block is filed that is not the live one there",
+                            entry->address);
+    }
+    return HR_OK;
+}
+
 static hr_status check(const hr_pool *pool)
 {
     const hr__counters *counters = &pool->counters;
     census count = {.pool = pool};
     const hr_walker walker = {.context = &count, .block = count_block};
     HR__TRY(pool->engine->table->check(pool->engine));
+    HR__TRY(check_files(pool));
     pool->engine->table->walk(pool->engine, &walker);
     if (count.misfiled != HR_NULL)
         return hr__fail(HR_ERR_WRONG_STATE,

@@ -166,9 +166,11 @@ hr_status hr__stream_order_defer(hr_pool *pool, hr__block *block)
     /* Nobody else can reach the block now, and nobody takes its uses. */
     hr__stream_use *uses = block->uses;
     block->uses = NULL;
+    order->recording_count++;
     hr__pool_unlock(pool);
     hr_status status = record(pool, uses);
     hr__pool_lock(pool);
+    order->recording_count--;
     block->pending_events = enqueue_all(order, uses);
     return status;
 }
@@ -296,53 +298,57 @@ static void end_uses(const hr_device *device, hr__stream_use *use)
     }
 }
 
-static bool end_block_uses(void *context, const hr_segment_info *segment, const hr_block_info *info)
-{
-    hr_pool *pool = context;
-    (void)segment;
-    if (info->state == HR_BLOCK_FREE)
-        return true;
-    hr__block *block = pool->engine->table->find(pool->engine, info->address);
-    end_uses(pool->device, block->uses);
-    block->uses = NULL;
-    return true;
-}
-
 void hr__stream_order_deinit(hr_pool *pool)
 {
     hr__stream_order *order = &pool->order;
-    const hr_walker walker = {.context = pool, .block = end_block_uses};
-    pool->engine->table->walk(pool->engine, &walker);
-    end_uses(pool->device, order->spare);
+    size_t cursor = 0;
+    for (const hr__address_map_entry *entry; (entry = hr__address_map_next(&pool->live, &cursor));)
+        end_uses(pool->device, ((hr__block *)entry->value)->uses);
+    for (hr__block *block = order->deferred; block != NULL;
+         block = hr__block_of_node(block->node.left))
+        end_uses(pool->device, block->uses);
     for (hr__stream_queue *queue = order->queues, *next; queue != NULL; queue = next) {
         next = queue->next;
         end_uses(pool->device, queue->first);
         hr__host_free(queue);
     }
+    end_uses(pool->device, order->spare);
     hr__stream_order_init(order);
 }
 
-const char *hr__stream_order_check(const hr_pool *pool)
+/* How many blocks wait in the queues, if each has as many uses there as it waits for: then the
+ * shares of its uses add up to one. */
+static const char *check_queues(const hr__stream_order *order, double *block_count)
 {
-    const hr__stream_order *order = &pool->order;
-    size_t deferred = 0, queued = 0;
-    for (hr__block *block = order->deferred; block != NULL;
-         block = hr__block_of_node(block->node.left), deferred++)
-        if (block->state != HR__BLOCK_PENDING)
-            return "a deferred block is not pending";
     for (const hr__stream_queue *queue = order->queues; queue != NULL; queue = queue->next) {
         if ((queue->first == NULL) != (queue->last == NULL))
             return "a queue's ends disagree";
-        for (const hr__stream_use *use = queue->first; use != NULL; use = use->next, queued++) {
+        for (const hr__stream_use *use = queue->first; use != NULL; use = use->next) {
             if (use->stream != queue->stream)
                 return "a use waits in another stream's queue";
             if (use->block->state != HR__BLOCK_PENDING || use->block->pending_events == 0)
                 return "a use waits for a block that is not pending";
             if (use->next == NULL && queue->last != use)
                 return "a queue does not know its last use";
+            *block_count += 1.0 / use->block->pending_events;
         }
     }
-    if (order->pending_count < deferred || (queued > 0 && order->pending_count == 0))
-        return "pending blocks are not counted";
+    return NULL;
+}
+
+const char *hr__stream_order_check(const hr_pool *pool)
+{
+    const hr__stream_order *order = &pool->order;
+    double block_count = 0;
+    const char *wrong = check_queues(order, &block_count);
+    if (wrong != NULL)
+        return wrong;
+    for (hr__block *block = order->deferred; block != NULL;
+         block = hr__block_of_node(block->node.left), block_count += 1.0)
+        if (block->state != HR__BLOCK_PENDING)
+            return "a deferred block is not pending";
+    double missing = (double)(order->pending_count - order->recording_count) - block_count;
+    if (missing > 0.01 || missing < -0.01)
+        return "pending blocks wait for more or fewer uses than there are";
     return NULL;
 }

@@ -39,7 +39,8 @@ typedef struct hr__stream_queue {
 } hr__stream_queue;
 
 typedef struct hr__stream_order {
-    size_t pending_count;     /* blocks that wait, deferred ones included */
+    size_t pending_count;   /* blocks that wait, deferred ones and those below included */
+    size_t recording_count; /* of those, blocks whose events are being recorded without the lock */
     hr__stream_queue *queues; /* one per stream that was ever named */
     hr__stream_use *spare;
     hr__block *deferred;      /* freed while capturing, linked through node.left, oldest first */

@@ -163,7 +163,7 @@ static uint64_t random_size(void)
         return least_size(2 + (unsigned)(random_number() % (LAST_BIN - 1))) +
                unit * (random_number() % 3) - unit;
     case 2: /* the last bin */
-        return least_size(LAST_BIN) + unit * (random_number() % 5);
+        return (least_size(LAST_BIN) << random_number() % 8) + unit * (random_number() % 5);
     default: /* any */
         return unit * (1 + random_number() % (UINT64_C(1) << (1 + random_number() % 33)));
     }
@@ -193,7 +193,8 @@ static void a_bin_ends_where_the_next_begins(void **state)
         assert_int_equal(hr__free_index_bin(size_bytes + 511), bin);
     }
     assert_int_equal(least_size(LAST_BIN), UINT64_C(1) << 41);
-    assert_int_equal(hr__free_index_bin(UINT64_C(1) << 60), LAST_BIN);
+    for (uint64_t size_bytes = least_size(LAST_BIN); size_bytes != 0; size_bytes <<= 1)
+        assert_int_equal(hr__free_index_bin(size_bytes + size_bytes / 2), LAST_BIN);
     assert_int_equal(hr__free_index_bin(UINT64_MAX), LAST_BIN);
 }
 

@@ -500,6 +500,7 @@ static void trimming_a_private_pool_leaves_a_capture_under_way_alone(void **stat
 static void the_end_finds_blocks_that_wait_in_every_way(void **state)
 {
     (void)state;
+    uint64_t host_bytes = hr__host_memory_get_use().in_use_bytes;
     hr_test_pool t;
     open_on(&t, NULL);
     hr_device_ptr a = hr_test_alloc(&t, 512), b = hr_test_alloc(&t, 512),
@@ -512,6 +513,7 @@ static void the_end_finds_blocks_that_wait_in_every_way(void **state)
     begin(&t, first_pool);
     hr_test_free(&t, c); /* deferred */
     hr_test_pool_close(&t);
+    assert_int_equal(hr__host_memory_get_use().in_use_bytes, host_bytes); /* events and all */
 }
 
 /* ---- a device that fails --------------------------------------------------------------------- */

@@ -86,26 +86,16 @@ static int release_before(int version)
 static void every_feature_appears_in_its_release(void **state)
 {
     (void)state;
-    FIRST_IN(108, has_memory_fraction);
     FIRST_IN(110, has_max_split);
-    FIRST_IN(112, has_garbage_collection);
     FIRST_IN(200, has_requested_bytes);
     FIRST_IN(201, has_expandable);
     FIRST_IN(203, has_device_call_counts);
-    FIRST_IN(205, release_available_skips_expandable);
-    FIRST_IN(205, garbage_collection_skips_expandable);
-    FIRST_IN(206, oversize_slack_is_configurable);
-    FIRST_IN(210, has_no_split_pools);
     FIRST_IN(210, custom_pools_ignore_expandable);
     FIRST_IN(210, scopes_newest_first);
     FIRST_IN(210, roundup_rest_keeps_last);
-    FIRST_IN(211, large_segment_is_configurable);
     FIRST_IN(211, parse_resets_oversize_slack);
-    FIRST_IN(212, has_policy_rejection);
     FIRST_IN(212, has_rejection_count);
-    FIRST_IN(213, has_exact_address);
     FIRST_IN(213, has_private_pool_stats);
-    FIRST_IN(213, pinned_sizes_are_configurable);
     FIRST_IN(215, reserve_is_configurable);
 }
 

@@ -46,7 +46,8 @@ void hr__torch_notice(hr__torch_engine *engine, hr_action action, const hr__lane
 
 uint64_t hr__torch_event_tag(const hr__torch_engine *engine, const hr__block *block)
 {
-    return engine->serving != NULL ? engine->serving->tag : block->segment_tag;
+    return engine->serving != NULL && engine->serving->tag != 0 ? engine->serving->tag
+                                                                : block->segment_tag;
 }
 
 void hr__torch_count_held(hr__torch_engine *engine, const hr__shelf *shelf, int64_t bytes)
@@ -240,7 +241,8 @@ static hr_status take_from_source(hr__torch_engine *engine, const hr__search *se
     }
     if (!engine->settings.release_lock_on_device_malloc)
         return owner->device->table->take(owner->device->context, search->segment_bytes, out);
-    const hr__request *serving = engine->serving; /* others are served meanwhile */
+    const hr__request *serving = engine->serving;
+    engine->serving = NULL; /* others are served meanwhile */
     owner->pause_lock(owner->context);
     hr_status status =
         owner->device->table->take(owner->device->context, search->segment_bytes, out);
@@ -340,7 +342,8 @@ static hr__block *take_from_private_pools(hr__torch_engine *engine, hr__search *
 
 static bool reclaim(hr__torch_engine *engine)
 {
-    const hr__request *serving = engine->serving; /* the lock is dropped: others are served */
+    const hr__request *serving = engine->serving;
+    engine->serving = NULL; /* the lock is dropped: others are served meanwhile */
     bool is_worth_while = engine->base.owner.reclaim(engine->base.owner.context);
     engine->serving = serving;
     return is_worth_while;

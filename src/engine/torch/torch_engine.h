@@ -77,7 +77,7 @@ void hr__torch_notice(hr__torch_engine *engine, hr_action action, const hr__lane
 /* Counts bytes taken from the device or given back: in the limit's sum, and for users. */
 void hr__torch_count_held(hr__torch_engine *engine, const hr__shelf *shelf, int64_t bytes);
 
-/* The tag for a segment event: the request's in progress, else what the block remembers. */
+/* The tag for memory given back: that of the request in progress, else what the block remembers. */
 uint64_t hr__torch_event_tag(const hr__torch_engine *engine, const hr__block *block);
 
 /* The number a new record, or a new segment, gets under the version's tie-break rule. */
@@ -120,6 +120,13 @@ hr_status hr__torch_release_available(hr__torch_engine *engine, const hr__search
 hr__shelf *hr__torch_route(hr__torch_engine *engine, hr_stream stream, hr__size_kind kind);
 hr__private_pool *hr__torch_find_private(const hr__torch_engine *engine, hr_private_id id);
 void hr__torch_drop_private(hr__torch_engine *engine, hr__private_pool *pool);
+
+/* Nobody uses it, it holds nothing, and no request is on its way to it. */
+static inline bool hr__torch_private_is_over(const hr__private_pool *pool)
+{
+    return pool->use_count == 0 && pool->segment_count == 0 && pool->requests_in_progress == 0;
+}
+
 bool hr__torch_is_capturing(const hr__engine *engine, hr_stream stream);
 bool hr__torch_keeps_default_pools(const hr__torch_engine *engine);
 hr_status hr__torch_private_retain(hr__engine *engine, hr_private_id id,

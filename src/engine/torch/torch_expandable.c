@@ -152,6 +152,23 @@ static hr_status map_block(hr__torch_engine *engine, hr__block *block, uint64_t 
     return HR_OK;
 }
 
+/* Ends a segment of which nothing is mapped. Refused by the device, addresses are lost, no memory.
+ */
+static hr_status end_segment(hr__torch_engine *engine, hr__segment *segment)
+{
+    undo_map(engine, segment, 0, segment->page_count); /* what could not be unmapped earlier */
+    hr_status status = device_table(engine)->unreserve(device_context(engine), segment->address,
+                                                       segment->size_bytes);
+    hr__lane_remove_unmapped(segment->lane, segment->first);
+    hr__torch_drop_segment(engine, segment);
+    return status;
+}
+
+static bool is_wholly_unmapped(const hr__block *block)
+{
+    return block->state == HR__BLOCK_UNMAPPED && !hr__block_is_split(block);
+}
+
 hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block)
 {
     hr__segment *segment = block->segment;
@@ -194,13 +211,10 @@ hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block
     engine->base.owner.counters->num_device_free++;
     hr__torch_notice(engine, HR_ACTION_SEGMENT_UNMAP, lane, gone_address, gone_bytes, tag);
 
-    if (!hr__block_is_split(block)) { /* nothing of the segment is mapped any more */
-        hr_status unreserved = device_table(engine)->unreserve(
-            device_context(engine), segment->address, segment->size_bytes);
+    if (is_wholly_unmapped(block)) {
+        hr_status ended = end_segment(engine, segment);
         if (status == HR_OK)
-            status = unreserved; /* refused: addresses are lost, no memory is */
-        hr__lane_remove_unmapped(lane, block);
-        hr__torch_drop_segment(engine, segment);
+            status = ended;
     }
     return status;
 }
@@ -294,21 +308,30 @@ static hr_status find_candidate(hr__torch_engine *engine, const hr__search *sear
     return reserve_segment(engine, search, out);
 }
 
+static hr_status map_enough(hr__torch_engine *engine, const hr__search *search, hr__block **block)
+{
+    if ((*block)->state == HR__BLOCK_UNMAPPED)
+        HR__TRY(map_block(engine, *block, hr__min_u64((*block)->size_bytes, search->size_bytes)));
+    while ((*block)->size_bytes < search->size_bytes) {
+        hr__block *next = (*block)->next; /* unmapped: two free blocks are never neighbours */
+        uint64_t missing_bytes = search->size_bytes - (*block)->size_bytes;
+        HR__TRY(map_block(engine, next, hr__min_u64(missing_bytes, next->size_bytes)));
+        *block = next; /* it absorbed the block before it */
+    }
+    return HR_OK;
+}
+
 hr_status hr__torch_grow_expandable(hr__torch_engine *engine, const hr__search *search,
                                     hr__block **out)
 {
     hr__block *block = NULL;
     HR__TRY(find_candidate(engine, search, &block));
-    if (block->state == HR__BLOCK_UNMAPPED)
-        HR__TRY(map_block(engine, block, hr__min_u64(block->size_bytes, search->size_bytes)));
-    while (block->size_bytes < search->size_bytes) {
-        hr__block *next = block->next; /* unmapped: two free blocks are never neighbours */
-        uint64_t missing_bytes = search->size_bytes - block->size_bytes;
-        HR__TRY(map_block(engine, next, hr__min_u64(missing_bytes, next->size_bytes)));
-        block = next; /* it absorbed the block before it */
-    }
-    *out = block;
-    return HR_OK;
+    hr_status status = map_enough(engine, search, &block);
+    if (status == HR_OK)
+        *out = block;
+    else if (is_wholly_unmapped(block))
+        (void)end_segment(engine, block->segment); /* made for this request, in vain */
+    return status;
 }
 
 void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment)

@@ -209,7 +209,8 @@ static hr_status check_block(census *count, const hr__segment *segment, const hr
     CHECK(block->address == expected_address,
           "block %#" PRIx64 " should begin at %#" PRIx64 ", where the one before it ends",
           block->address, expected_address);
-    CHECK(block->size_bytes > 0 && block->size_bytes % HR__TORCH_MIN_BLOCK_BYTES == 0,
+    CHECK(block->size_bytes > 0 && (block->size_bytes % HR__TORCH_MIN_BLOCK_BYTES == 0 ||
+                                    count->engine->rules.roundup == HR__TORCH_ROUNDUP_SINGLE_COUNT),
           "block %#" PRIx64 " has %" PRIu64 " bytes, no multiple of 512", block->address,
           block->size_bytes);
     CHECK(next == NULL || next->previous == block, "the block after %#" PRIx64 " points elsewhere",

@@ -164,6 +164,8 @@ hr_status hr__torch_private_release(hr__engine *base, hr_private_id id)
                             "private pool (%" PRIu64 ", %" PRIu64 ") is still routed to", id.first,
                             id.second);
     pool->use_count--;
+    if (hr__torch_private_is_over(pool))
+        hr__torch_drop_private(engine, pool);
     return HR_OK;
 }
 

@@ -81,7 +81,7 @@ hr_status hr__torch_trim(hr__torch_engine *engine, const hr_private_id *only)
             HR__TRY(owner->finish_pending(owner->context, only));
         HR__TRY(release_shelf(engine, &pool->shelves[HR__SMALL]));
         HR__TRY(release_shelf(engine, &pool->shelves[HR__LARGE]));
-        if (pool->segment_count == 0 && pool->requests_in_progress == 0)
+        if (hr__torch_private_is_over(pool))
             hr__torch_drop_private(engine, pool);
     }
     return HR_OK;

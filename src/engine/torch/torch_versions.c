@@ -121,23 +121,12 @@ hr_status hr__torch_rules_for(int version, hr__torch_rules *out)
         .version = v,
 
         .has_max_split = v >= 110,
-        .has_garbage_collection = v >= 112,
         .roundup = roundup_of(v),
         .has_expandable = v >= 201,
-        .oversize_slack_is_configurable = v >= 206,
-        .large_segment_is_configurable = v >= 211,
         .reserve_is_configurable = v >= 215,
-        .has_exact_address = v >= 213,
         .tie_break = tie_break_of(v),
-
-        .has_memory_fraction = v >= 108,
         .limit_rule = limit_rule_of(v),
-        .has_policy_rejection = v >= 212,
         .use_on_oom = use_on_oom_of(v),
-        .release_available_skips_expandable = v >= 205,
-        .garbage_collection_skips_expandable = v >= 205,
-
-        .has_no_split_pools = v >= 210,
         .custom_pools_ignore_expandable = v >= 210,
         .scopes_newest_first = v >= 210,
         .capturing = v >= 213 ? HR__TORCH_CAPTURING_CURRENT_STREAM : HR__TORCH_CAPTURING_ANY_SCOPE,
@@ -148,7 +137,6 @@ hr_status hr__torch_rules_for(int version, hr__torch_rules *out)
         .parse_resets_oversize_slack = v >= 211,
         .roundup_rest_keeps_last = v >= 210,
         .roundup_text_is_misspelt = v < 208,
-        .pinned_sizes_are_configurable = v >= 213,
 
         .oom_text = oom_text_of(v),
         .has_requested_bytes = v >= 200,

@@ -6,6 +6,11 @@
  * exception is the option string: which key exists since when is a table of its own
  * (torch_settings_parse.h), and looks at rules->version.
  *
+ * Options that a release does not have are the key table's business too, and calls that a release
+ * does not have (a memory fraction before 1.8, private pools that are not split before 2.10, exact
+ * addresses before 2.13) are simply there. In 2.1 to 2.4 expandable blocks could be handed to
+ * cudaFree when memory ran short; that is not reproduced.
+ *
  * Two differences need no switch. Ages for garbage collection were counters in each block in 1.12
  * to 2.0 and in 2.2, and are differences of one clock per pool in 2.1 and since 2.3: both start at
  * 0 whenever a block enters the free set and rise by one per search of that pool, so they are
@@ -102,39 +107,29 @@ typedef struct hr__torch_rules {
 
     /* Searching, splitting, growing. */
     bool has_max_split;             /* 1.10: max_split_size_mb, oversize blocks and statistics */
-    bool has_garbage_collection;    /* 1.12 */
     hr__torch_roundup_kind roundup; /* 1.12, 2.0, 2.4 */
     bool has_expandable;            /* 2.1 */
-    bool oversize_slack_is_configurable; /* 2.6: max_non_split_rounding_mb; 20 MiB before */
-    bool large_segment_is_configurable;  /* 2.11: large_segment_size_mb; 20 MiB before */
-    bool reserve_is_configurable;        /* 2.15: expandable_segments_reserve, 9/8 before; and a
-                                            request larger than a new reservation is refused */
-    bool has_exact_address;              /* 2.13: a block at an address the caller names */
-    hr__torch_tie_break tie_break;       /* 2.12, 2.13 */
+    bool reserve_is_configurable;   /* 2.15: expandable_segments_reserve, 9/8 before; and a
+                                       request larger than a new reservation is refused */
+    hr__torch_tie_break tie_break;  /* 2.12, 2.13 */
 
     /* Limits, and what happens when memory runs out. */
-    bool has_memory_fraction;                 /* 1.8 */
-    hr__torch_limit_rule limit_rule;          /* 2.10, 2.13 */
-    bool has_policy_rejection;                /* 2.12: throw_on_cudamalloc_oom */
-    hr__torch_use_on_oom use_on_oom;          /* 2.8, 2.10 */
-    bool release_available_skips_expandable;  /* 2.5 (before, expandable blocks were released) */
-    bool garbage_collection_skips_expandable; /* 2.5 */
+    hr__torch_limit_rule limit_rule; /* 2.10, 2.13 */
+    hr__torch_use_on_oom use_on_oom; /* 2.8, 2.10 */
 
     /* Private pools and captures. */
-    bool has_no_split_pools;               /* 2.10 */
     bool custom_pools_ignore_expandable;   /* 2.10: pools with an allocator of their own */
     bool scopes_newest_first;              /* 2.10: oldest first before */
     hr__torch_capturing capturing;         /* 2.13 */
     hr__torch_scope_release scope_release; /* 2.9, 2.13 */
 
     /* The option string. */
-    hr__torch_grammar grammar;          /* 1.10, 2.0, 2.10; the wording of errors goes with it */
-    bool max_split_must_be_larger;      /* through 2.9 "must be > 20"; ">=" since 2.10 */
-    bool parse_resets_oversize_slack;   /* 2.11; before, a parse left it as it was */
-    bool roundup_rest_keeps_last;       /* 2.10: '>' in a list starts after the last boundary;
-                                           before, it overwrote that boundary's entry too */
-    bool roundup_text_is_misspelt;      /* "divisons", through 2.7 (the release is uncertain) */
-    bool pinned_sizes_are_configurable; /* 2.13: pinned_max_round_threshold_mb and ..._cached_... */
+    hr__torch_grammar grammar;        /* 1.10, 2.0, 2.10; the wording of errors goes with it */
+    bool max_split_must_be_larger;    /* through 2.9 "must be > 20"; ">=" since 2.10 */
+    bool parse_resets_oversize_slack; /* 2.11; before, a parse left it as it was */
+    bool roundup_rest_keeps_last;     /* 2.10: '>' in a list starts after the last boundary;
+                                         before, it overwrote that boundary's entry too */
+    bool roundup_text_is_misspelt;    /* "divisons", through 2.7 (the release is uncertain) */
 
     /* What users read. */
     hr__torch_oom_text oom_text; /* see the enum */
