@@ -35,9 +35,12 @@ void *hr__host_alloc(size_t size_bytes)
 
 void *hr__host_alloc_zeroed(size_t count, size_t size_bytes)
 {
+    size_t product_bytes; /* calloc looks for this, too, but sanitizers take it for a mistake */
     if (count == 0 || size_bytes == 0)
         count = size_bytes = 1;
-    return is_shut() ? NULL : counted(calloc(count, size_bytes));
+    if (is_shut() || __builtin_mul_overflow(count, size_bytes, &product_bytes))
+        return NULL;
+    return counted(calloc(count, size_bytes));
 }
 
 void *hr__host_alloc_aligned(size_t alignment_bytes, size_t size_bytes)

@@ -7,13 +7,6 @@
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
 
-/* The address sanitizer would rather stop than let calloc refuse an overflow. */
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
 static uint64_t in_use_bytes(void)
 {
     return hr__host_memory_get_use().in_use_bytes;
