@@ -97,7 +97,8 @@ hr__segment *hr__torch_add_segment(hr__torch_engine *engine, hr__lane *lane, uin
     return segment;
 }
 
-/* The segment must have one block, in no index. */
+/* The segment must have one block, in no index; at the engine's end, where the records of all
+ * blocks go at once, whatever it has. */
 void hr__torch_drop_segment(hr__torch_engine *engine, hr__segment *segment)
 {
     hr__tree_remove(&engine->segments, &segment->node);
@@ -496,8 +497,8 @@ static __attribute__((noinline)) hr_status serve_a_miss(hr__torch_engine *engine
     return HR_OK;
 }
 
-static hr_status allocate(hr__engine *base, const hr__request *request, hr__block **out,
-                          hr__refusal *refusal)
+hr_status hr__torch_allocate(hr__engine *base, const hr__request *request, hr__block **out,
+                             hr__refusal *refusal)
 {
     hr__torch_engine *engine = hr__torch_of(base);
     hr__search search;
@@ -511,7 +512,7 @@ static hr_status allocate(hr__engine *base, const hr__request *request, hr__bloc
 
 /* ---- the way back ---------------------------------------------------------------------------- */
 
-static void free_block(hr__engine *base, hr__block *block)
+void hr__torch_free(hr__engine *base, hr__block *block)
 {
     hr__torch_engine *engine = hr__torch_of(base);
     hr__lane *lane = hr__block_lane(block);
@@ -532,8 +533,8 @@ static void free_block(hr__engine *base, hr__block *block)
 
 /* The part of a free block before the address is handed out first, so that the block at the address
  * is carved by the usual rules; the owner frees it again. */
-static hr_status allocate_at(hr__engine *base, const hr__request *request, hr_device_ptr address,
-                             hr__block **prefix, hr__block **out)
+hr_status hr__torch_allocate_at(hr__engine *base, const hr__request *request, hr_device_ptr address,
+                                hr__block **prefix, hr__block **out)
 {
     hr__torch_engine *engine = hr__torch_of(base);
     hr__search search;
@@ -551,145 +552,5 @@ static hr_status allocate_at(hr__engine *base, const hr__request *request, hr_de
         *prefix = hand_out(engine, &before, &fake, block, true);
     }
     *out = hand_out(engine, &search, request, block, should_split(engine, &search, block));
-    return HR_OK;
-}
-
-/* ---- the engine ------------------------------------------------------------------------------ */
-
-static void adopt_settings(hr__torch_engine *engine)
-{
-    const hr_device_properties *device = &engine->base.owner.device->properties;
-    engine->base.max_split_bytes = engine->settings.max_split_size_bytes;
-    engine->is_expandable = engine->settings.is_expandable && engine->rules.has_expandable &&
-                            device->has_virtual_memory;
-    engine->counts_ages =
-        engine->settings.garbage_collection_threshold > 0 && engine->base.limit_bytes != UINT64_MAX;
-}
-
-static hr_status set_fraction(hr__engine *base, double fraction)
-{
-    hr__torch_engine *engine = hr__torch_of(base);
-    if (!(fraction >= 0.0 && fraction <= 1.0))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "Invalid fraction value: %g. Allowed range: 0~1",
-                        fraction);
-    bool has_limit;
-    base->limit_bytes = hr__torch_limit_bytes(
-        &engine->rules, fraction, base->owner.device->properties.total_bytes, &has_limit);
-    base->fraction = fraction;
-    adopt_settings(engine);
-    return HR_OK;
-}
-
-static hr_status read_conf(hr__torch_engine *engine, const char *conf)
-{
-    return hr__torch_settings_apply(&engine->settings, &engine->rules, conf,
-                                    engine->is_strict ? HR__TORCH_SETTINGS_STRICT
-                                                      : HR__TORCH_SETTINGS_LIKE_TORCH);
-}
-
-static hr_status configure(hr__engine *base, const char *conf)
-{
-    hr__torch_engine *engine = hr__torch_of(base);
-    HR__TRY(read_conf(engine, conf));
-    adopt_settings(engine);
-    return HR_OK;
-}
-
-static hr_status trim(hr__engine *base, const hr_private_id *only)
-{
-    return hr__torch_trim(hr__torch_of(base), only);
-}
-
-static void abandon_all(hr__torch_engine *engine)
-{
-    while (engine->segments != NULL) {
-        hr__segment *segment = (hr__segment *)(void *)engine->segments;
-        hr__torch_abandon_segment(engine, segment);
-        hr__tree_remove(&engine->segments, &segment->node);
-        hr__host_free(segment->pages);
-        hr__host_free(segment->page_is_mapped);
-        hr__host_free(segment);
-    }
-}
-
-static void destroy(hr__engine *base)
-{
-    hr__torch_engine *engine = hr__torch_of(base);
-    abandon_all(engine);
-    while (engine->scopes != NULL) {
-        hr__scope *scope = engine->scopes;
-        engine->scopes = scope->older;
-        hr__host_free(scope);
-    }
-    while (engine->private_pools != NULL)
-        hr__torch_drop_private(engine, engine->private_pools);
-    while (base->private_stats != NULL) {
-        hr__private_stat *stat = base->private_stats;
-        base->private_stats = stat->next;
-        hr__host_free(stat);
-    }
-    hr__shelf_deinit(&engine->shelves[HR__SMALL]);
-    hr__shelf_deinit(&engine->shelves[HR__LARGE]);
-    hr__torch_settings_deinit(&engine->settings);
-    hr__block_source_deinit(&base->records);
-    hr__host_free(engine);
-}
-
-static const hr__engine_table torch_table = {
-    .name = "torch",
-    .destroy = destroy,
-    .allocate = allocate,
-    .allocate_at = allocate_at,
-    .free = free_block,
-    .trim = trim,
-    .set_fraction = set_fraction,
-    .configure = configure,
-    .is_capturing = hr__torch_is_capturing,
-    .find = hr__torch_find,
-    .walk = hr__torch_walk,
-    .check = hr__torch_check,
-    .largest_free = hr__torch_largest_free,
-    .private_idle = hr__torch_private_idle,
-    .private_retain = hr__torch_private_retain,
-    .private_release = hr__torch_private_release,
-    .private_use_count = hr__torch_private_use_count,
-    .private_set = hr__torch_private_set,
-    .scope_begin = hr__torch_scope_begin,
-    .scope_end = hr__torch_scope_end,
-};
-
-hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *conf, int version,
-                                  bool is_strict, hr__engine **out)
-{
-    hr__torch_rules rules;
-    HR__TRY(hr__torch_rules_for(version, &rules));
-    hr__torch_engine *engine = hr__host_alloc_zeroed(1, sizeof *engine);
-    if (engine == NULL)
-        return hr__fail_host_memory(sizeof *engine, "an engine");
-    engine->base.table = &torch_table;
-    engine->base.owner = *owner;
-    engine->base.limit_bytes = UINT64_MAX;
-    engine->rules = rules;
-    engine->base.wording = &engine->rules;
-    engine->is_strict = is_strict;
-    hr__block_source_init(&engine->base.records);
-    hr__torch_settings_init(&engine->settings);
-    engine->shelves[HR__SMALL].kind = HR__SMALL;
-    engine->shelves[HR__LARGE].kind = HR__LARGE;
-
-    hr_status status = read_conf(engine, conf);
-    if (status == HR_OK && engine->settings.backend != HR__TORCH_BACKEND_NATIVE)
-        status = hr__fail(HR_ERR_INVALID_ARGUMENT,
-                          "backend:cudaMallocAsync is the driver's own allocator; this engine is "
-                          "PyTorch's native one");
-    engine->base.fraction = 1.0;
-    if (status == HR_OK && engine->settings.per_process_memory_fraction < 1.0)
-        status = set_fraction(&engine->base, engine->settings.per_process_memory_fraction);
-    if (status != HR_OK) {
-        destroy(&engine->base);
-        return status;
-    }
-    adopt_settings(engine);
-    *out = &engine->base;
     return HR_OK;
 }

@@ -1,6 +1,7 @@
 /* torch_engine.h - PyTorch's caching allocator: what its files share.
  *
- *   torch_engine.c          a request from rounding to hand-out, and its way back; the table
+ *   torch_engine.c          a request from rounding to hand-out, and its way back
+ *   torch_lifecycle.c       making and ending the engine, its settings, its table
  *   torch_expandable.c      segments that grow and shrink page by page
  *   torch_reclaim.c         giving memory back: trim, retry, garbage collection
  *   torch_private_pools.c   private pools, scopes and routing
@@ -69,6 +70,11 @@ hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *con
                                   bool is_strict, hr__engine **out);
 
 /* ---- torch_engine.c -------------------------------------------------------------------------- */
+hr_status hr__torch_allocate(hr__engine *engine, const hr__request *request, hr__block **out,
+                             hr__refusal *refusal);
+hr_status hr__torch_allocate_at(hr__engine *engine, const hr__request *request,
+                                hr_device_ptr address, hr__block **prefix, hr__block **out);
+void hr__torch_free(hr__engine *engine, hr__block *block);
 
 /* Tells the listener, if there is one. */
 void hr__torch_notice(hr__torch_engine *engine, hr_action action, const hr__lane *lane,
