@@ -88,7 +88,8 @@ static inline void *hr__address_map_get(const hr__address_map *map, uint64_t add
 /* Can `more` addresses be inserted as things are? */
 static inline bool hr__address_map_has_room(const hr__address_map *map, size_t more)
 {
-    return more <= map->capacity / 4 - map->count;
+    size_t most = map->capacity / 4;
+    return more <= most && map->count <= most - more;
 }
 
 /* There must be room; `address` must be neither 0 nor present, and `value` not NULL. */

@@ -53,11 +53,10 @@ struct hr__block {
     uint64_t size_bytes;
     hr__block *previous; /* neighbours in the segment */
     hr__block *next;
-    uint32_t
-        tie_break;  /* decides between equal sizes before the address does; see torch_versions.h */
-    uint16_t bin;   /* in the free index, while FREE */
-    uint8_t state;  /* hr__block_state */
-    uint8_t nature; /* hr__block_nature, as its segment's */
+    uint32_t tie_break; /* between equal sizes, before the address; see torch_versions.h */
+    uint16_t bin;       /* in the free index, while FREE */
+    uint8_t state;      /* hr__block_state */
+    uint8_t nature;     /* hr__block_nature, as its segment's */
 
     /* The second cache line. */
     hr__segment *segment;

@@ -238,7 +238,7 @@ static void damaged_expandable_segments_are_noticed(void **state)
         {"is not mapped", believe_a_page_unmapped},
         {"is no run of pages", unmap_half_a_page},
         {"unmapped blocks,", lose_the_unmapped},
-        {"", list_a_mapped_block_as_unmapped},
+        {"is not mapped", list_a_mapped_block_as_unmapped},
         {"expandable segments counted", miscount_expandable_segments},
     };
     EXPECT_NOTICED(damages, true);
@@ -466,7 +466,7 @@ static void damaged_stream_order_is_noticed(void **state)
 {
     (void)state;
     static const damage damages[] = {
-        {"", believe_a_deferred_block_live},
+        {"filed", believe_a_deferred_block_live},
         {"a queue's ends disagree", lose_a_queues_first},
         {"a queue does not know its last use", lose_a_queues_last},
         {"a use waits in another stream's queue", wait_in_another_queue},
@@ -483,8 +483,8 @@ static void a_block_that_waits_for_nothing_is_noticed(void **state)
 {
     (void)state;
     static const damage damages[] = {
-        {"", lose_the_deferred},
-        {"", expect_one_event_too_many},
+        {"pending blocks", lose_the_deferred},
+        {"pending blocks", expect_one_event_too_many},
     };
     EXPECT_NOTICED(damages, false);
 }
