@@ -4,9 +4,9 @@
  * that come straight back for more. Two costs matter. Uncontended: one atomic exchange to take it,
  * and a plain store to drop it. Contended: every hand-over moves the pool's hot cache lines to
  * another core, which costs more than the work done under the lock, so a fair lock makes eight
- * threads several times slower than one. This one is unfair on purpose: a waiter looks again only
- * after a pause that doubles, so the owner usually comes round again while its lines are still its
- * own. A waiter that has paused long enough sleeps in the kernel.
+ * threads several times slower than one. This one is unfair on purpose: a waiter that was not
+ * lucky at once looks again only after a long pause, so the owner comes round many times while its
+ * lines are still its own. A waiter that has paused long enough sleeps in the kernel.
  *
  * Dropping the lock is "store free; does anyone sleep?", and going to sleep is "say so; is it still
  * held?". If the processor lets the question overtake the store, both can miss each other. An
