@@ -6,10 +6,12 @@
  * and 99th percentile of the nanoseconds per operation over batches (with several threads: wall
  * time over all operations), and at the end the host bytes one live block costs.
  *
- * With --count CASE OPERATIONS it runs that case alone, for count_instructions.sh: the difference
- * of two runs with different numbers of operations is what an operation takes. */
+ * With --single only the native cases of one thread run. With --count CASE OPERATIONS it runs that
+ * case alone, for count_instructions.sh: the difference of two runs with different numbers of
+ * operations is what an operation takes. */
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -183,16 +185,19 @@ int main(int argc, char **argv)
     static const char *const confs[] = {"", "expandable_segments:True"};
     if (argc >= 4 && strcmp(argv[1], "--count") == 0)
         return count_one(argv[2], argv[3], argc > 4 ? argv[4] : "");
-    if (argc > 1) {
-        fprintf(stderr, "usage: bench_alloc [--count CASE OPERATIONS [CONF]]\n");
+    bool is_single = argc == 2 && strcmp(argv[1], "--single") == 0;
+    if (argc > 1 && !is_single) {
+        fprintf(stderr, "usage: bench_alloc [--single | --count CASE OPERATIONS [CONF]]\n");
         return 2;
     }
-    printf("name,parameter,settings,threads,operations,median_ns,p99_ns\n");
-    for (size_t c = 0; c < 2; c++)
+    unsigned most_threads = is_single ? 1 : MOST_THREADS;
+    if (!is_single)
+        printf("name,parameter,settings,threads,operations,median_ns,p99_ns\n");
+    for (size_t c = 0; c < (is_single ? 1 : 2); c++)
         for (size_t i = 0; i < PATTERN_COUNT; i++)
-            for (unsigned threads = 1; threads <= MOST_THREADS; threads *= MOST_THREADS)
+            for (unsigned threads = 1; threads <= most_threads; threads *= MOST_THREADS)
                 measure(&alloc_patterns[i], confs[c], threads, threads == 1 ? 20000 : 4000);
-    for (size_t c = 0; c < 2; c++)
+    for (size_t c = 0; c < 2 && !is_single; c++)
         printf("host_bytes_per_live_block,,%s,1,100000,%.1f,\n",
                confs[c][0] != '\0' ? confs[c] : "native", host_bytes_per_block(confs[c]));
     return 0;

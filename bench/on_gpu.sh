@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs on a machine with a GPU and PyTorch: our allocator beside PyTorch's, in one run, on one host.
-# Needs gcc, g++, python3 with torch; no CMake. Usage: on_gpu.sh OUTPUT_FOLDER [ROUNDS]
+# Needs gcc, g++, python3 with torch; no CMake. Usage: on_gpu.sh OUTPUT_FOLDER [TURNS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${1:?usage: on_gpu.sh OUTPUT_FOLDER [ROUNDS]}
+out=${1:?usage: on_gpu.sh OUTPUT_FOLDER [TURNS]}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -25,10 +25,15 @@ g++ -std=c++17 -O3 -DNDEBUG -D_GLIBCXX_USE_CXX11_ABI="$abi" -Ibench -I"$torch/in
     echo "# $(uname -srm); $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1); $(nproc) cores"
     echo "# $(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -1)"
     echo "# $(gcc --version | head -1); torch $(python3 -c 'import torch; print(torch.__version__)')"
-    for round in $(seq "${2:-2}"); do
-        echo "# round $round"
-        "$work/bench_alloc"
-        PYTORCH_CUDA_ALLOC_CONF= "$work/peer_torch"
-        PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "$work/peer_torch"
+    "$work/bench_alloc" # one thread and eight
+    PYTORCH_CUDA_ALLOC_CONF= "$work/peer_torch"
+    PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "$work/peer_torch"
+    # A shared host changes its speed between runs, so one thread is measured in many short turns.
+    for round in $(seq "${2:-20}"); do
+        echo "# turn $round"
+        "$work/bench_alloc" --single
+        PYTORCH_CUDA_ALLOC_CONF= "$work/peer_torch" --single
     done
 } | tee "$out/alloc_h200.csv"
+
+python3 bench/summarise.py "$out/alloc_h200.csv"

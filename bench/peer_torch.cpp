@@ -102,13 +102,13 @@ void measure(const alloc_pattern *pattern, unsigned threads, uint64_t operations
 
 } // namespace
 
-int main()
+int main(int argc, char **)
 {
+    bool is_single = argc > 1; // --single: one thread only
     c10::cuda::set_device(0);
     allocator::init(c10::cuda::device_count());
-    printf("name,parameter,settings,threads,operations,median_ns,p99_ns\n");
     for (const alloc_pattern &pattern : alloc_patterns)
-        for (unsigned threads : {1u, 8u})
+        for (unsigned threads = 1; threads <= (is_single ? 1u : 8u); threads *= 8)
             measure(&pattern, threads, threads == 1 ? 5000 : 1000);
     return 0;
 }
