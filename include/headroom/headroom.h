@@ -353,8 +353,8 @@ HR_API HR_MUST_CHECK hr_status hr_private_pool_begin(hr_pool *pool, hr_private_i
 HR_API HR_MUST_CHECK hr_status hr_private_pool_end(hr_pool *pool, hr_private_id id);
 
 /* Takes one from the use count. At zero its idle memory may be given back by the next trim, and
- * the pool ends when it holds none. HR_ERR_WRONG_STATE if it was not retained, or if it is routed to
- * and this would be its last use. */
+ * the pool ends when it holds none. HR_ERR_WRONG_STATE if it was not retained, or if it is routed
+ * to and this would be its last use. */
 HR_API HR_MUST_CHECK hr_status hr_private_pool_release(hr_pool *pool, hr_private_id id);
 
 /* 0 for a pool that does not exist, too. */
