@@ -4,30 +4,18 @@
  * another is about to print, and no lock is needed. */
 #include "base/error.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static _Thread_local char last_detail[HR__ERROR_DETAIL_BYTES];
 
-hr_status hr__fail_v(hr_status status, const char *format, va_list args)
-{
-    vsnprintf(last_detail, sizeof last_detail, format, args);
-    return status;
-}
-
-hr_status hr__fail(hr_status status, const char *format, ...)
+void hr__describe_failure(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    hr__fail_v(status, format, args);
+    vsnprintf(last_detail, sizeof last_detail, format, args);
     va_end(args);
-    return status;
-}
-
-hr_status hr__fail_host_memory(unsigned long long size_bytes, const char *what_for)
-{
-    return hr__fail(HR_ERR_HOST_MEMORY, "out of host memory: %llu bytes for %s", size_bytes,
-                    what_for);
 }
 
 const char *hr_last_error(void)

@@ -5,23 +5,22 @@
 #ifndef HR_BASE_ERROR_H
 #define HR_BASE_ERROR_H
 
-#include <stdarg.h>
-
 #include "headroom/status.h" /* hr_status */
 
 /* The longest detail kept, its terminating zero included. PyTorch's out-of-memory text with a
  * dozen processes fits. Longer ones are cut. */
 #define HR__ERROR_DETAIL_BYTES 4096
 
-__attribute__((format(printf, 2, 3), cold)) hr_status hr__fail(hr_status status, const char *format,
-                                                               ...);
+/* The result is the status itself, in sight of compilers and analysers: they then know that what a
+ * failing function did not fill is not used. */
+#define hr__fail(status, ...) (hr__describe_failure(__VA_ARGS__), (hr_status)(status))
 
-__attribute__((format(printf, 2, 0), cold)) hr_status hr__fail_v(hr_status status,
-                                                                 const char *format, va_list args);
+__attribute__((format(printf, 1, 2), cold)) void hr__describe_failure(const char *format, ...);
 
 /* hr__fail(HR_ERR_HOST_MEMORY) in the one wording used everywhere. */
-__attribute__((cold)) hr_status hr__fail_host_memory(unsigned long long size_bytes,
-                                                     const char *what_for);
+#define hr__fail_host_memory(size_bytes, what_for)                                                 \
+    hr__fail(HR_ERR_HOST_MEMORY, "out of host memory: %llu bytes for %s",                          \
+             (unsigned long long)(size_bytes), (what_for))
 
 /* Passes a failure on. */
 #define HR__TRY(expression)                                                                        \

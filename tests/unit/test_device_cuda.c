@@ -102,7 +102,7 @@ static void the_reason_is_kept_for_the_second_question(void **state)
     (void)state;
     hr_device *device = NULL;
     setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1); /* too late */
-    hr__fail(HR_ERR_DEVICE, "something else");
+    hr__describe_failure("something else");
     assert_status(HR_ERR_NO_DEVICE, hr_cuda_device_open(0, &device));
     assert_last_error_has("/nowhere/libcuda.so");
 }
@@ -510,7 +510,7 @@ static void work_that_is_not_done_is_not_ready_and_no_error(void **state)
     hr_device *device = open_device(0);
     hr_device_event event = 0;
     assert_ok(device->table->event_create(device->context, &event));
-    hr__fail(HR_ERR_DEVICE, "what an earlier call had to say");
+    hr__describe_failure("what an earlier call had to say");
     order_failure("cuEventQuery=600");
     assert_status(HR_ERR_NOT_READY, device->table->event_query(device->context, event));
     assert_string_equal(hr_last_error(), "what an earlier call had to say");

@@ -37,7 +37,7 @@ uint64_t hr__torch_round_size_by_divisions(const hr__torch_settings *settings,
         return hr__torch_pow2_division_ceiling(requested_bytes, divisions);
     if (settings->roundup_kind == HR__TORCH_ROUNDUP_SINGLE_COUNT)
         return requested_bytes; /* off the grid: 1.12 and 1.13 did so */
-    hr__fail(HR_ERR_BAD_SETTING, "Only 2 or more divisions are supported");
+    hr__describe_failure("Only 2 or more divisions are supported");
     return 0;
 }
 
