@@ -46,7 +46,8 @@ typedef struct hr_pool_options {
     void *reclaim_context;
 } hr_pool_options;
 
-/* Makes a pool on `device`, which must outlive it. `options` may be NULL.
+/* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
+ * virtual memory expandable_segments has no effect: segments are plain.
  *
  * HR_ERR_INVALID_ARGUMENT   unknown engine or version, a backend that is not "native"
  * HR_ERR_BAD_SETTING        `conf`: hr_last_error() holds PyTorch's own text for it, or, with

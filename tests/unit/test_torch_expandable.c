@@ -606,6 +606,29 @@ static void a_growing_block_takes_over_the_tag_of_the_block_before_it(void **sta
     hr_test_pool_close(&test);
 }
 
+/* As PyTorch on a platform without virtual memory: the option is read and has no effect. */
+static void without_virtual_memory_segments_are_plain(void **state)
+{
+    (void)state;
+    const hr_simulated_options simulated = {.struct_size = sizeof simulated,
+                                            .without_virtual_memory = true};
+    const hr_pool_options options = {.struct_size = sizeof options,
+                                     .conf = "expandable_segments:True"};
+    hr_device *device = NULL;
+    hr_pool *pool = NULL;
+    hr_device_ptr address = HR_NULL;
+    hr_block_place place;
+    assert_int_equal(hr_simulated_device_create(&simulated, &device), HR_OK);
+    assert_int_equal(hr_pool_create(device, &options, &pool), HR_OK);
+    assert_int_equal(hr_alloc(pool, 5 << 20, 0, &address), HR_OK);
+    assert_int_equal(hr_pool_find(pool, address, &place), HR_OK);
+    assert_false(place.is_expandable);
+    assert_int_equal(place.segment_bytes, 20 << 20);
+    assert_int_equal(hr_pool_check(pool), HR_OK);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -640,6 +663,7 @@ int main(void)
         cmocka_unit_test(settings_that_do_not_name_it_leave_it_on),
         cmocka_unit_test(the_segment_tag_stays_with_the_front_of_the_segment),
         cmocka_unit_test(a_growing_block_takes_over_the_tag_of_the_block_before_it),
+        cmocka_unit_test(without_virtual_memory_segments_are_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
