@@ -2,7 +2,7 @@
  * from the device or given back.
  *
  * Words: a *shelf* is the free blocks of one size kind, small or large, of the default pool or of
- * one private pool; an *lane* is the part of a shelf that serves one stream. A *scope* routes
+ * one private pool; a *lane* is the part of a shelf that serves one stream. A *scope* routes
  * requests to a private pool. The *owner* is whoever drives the engine: the pool.
  *
  * The owner holds its lock around every call, calls from one thread at a time, and provides the
@@ -41,7 +41,6 @@ typedef struct hr__refusal {
     uint64_t rounded_bytes;
     uint64_t segment_bytes;
     hr_private_id private_id; /* the pool it was routed to */
-    bool is_rejection;
     bool is_expandable;
 } hr__refusal;
 
@@ -127,7 +126,6 @@ struct hr__engine {
     uint64_t limit_bytes;     /* reserve at most this; UINT64_MAX = no limit */
     double fraction;          /* that the limit came from */
     uint64_t max_split_bytes; /* blocks from this size on are "oversize"; UINT64_MAX = none */
-    unsigned scope_count;     /* scopes open now */
     hr__private_stat *private_stats; /* one for each private pool that ever was */
 };
 

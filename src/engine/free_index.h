@@ -5,8 +5,9 @@
  * mispredicted branches, five times per allocation and free; at the sizes seen in training that is
  * most of the time an allocator takes. So the sizes are cut into bins, and each bin has a tree:
  *
- *   size in units of 512 bytes:  below 64, a bin each; above, 64 bins from one power of two to
- * the next, until the last bin, which takes everything from 2^41 bytes on
+ *   units of 512 bytes   up to 127, a bin each
+ *   above                64 bins from one power of two to the next
+ *   from 2^41 bytes on   one last bin for all
  *
  * A bit per bin says which are not empty, and a bit per word of those says which words are not
  * zero, so the next bin in use is found with two count-trailing-zeros. Bins rise with size, so the

@@ -8,7 +8,9 @@
  *   pool_summary.c     memory_summary()'s text
  *   pool_walk.c        walking, finding, the sink
  *   pool_check.c       every invariant, walked
- *   oom_report.c       the out-of-memory report
+ *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
+ *
+ * (Pinned pools are another thing: pinned_pool.h.)
  *
  * Words: live, pending (freed, but another stream may still use it), free. A live block is in
  * `live` under its address; a pending one is not, so a second free of it is refused.

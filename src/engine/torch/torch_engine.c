@@ -65,7 +65,7 @@ uint32_t hr__torch_block_tie_break(hr__torch_engine *engine, const hr__segment *
     return segment->tie_break;
 }
 
-uint32_t hr__torch_segment_tie_break(hr__torch_engine *engine)
+static uint32_t segment_tie_break(hr__torch_engine *engine)
 {
     return engine->rules.tie_break == HR__TORCH_TIE_ADDRESS ? 0 : ++engine->tie_breaks;
 }
@@ -87,7 +87,7 @@ hr__segment *hr__torch_add_segment(hr__torch_engine *engine, hr__lane *lane, uin
     segment->address = address;
     segment->size_bytes = size_bytes;
     segment->lane = lane;
-    segment->tie_break = hr__torch_segment_tie_break(engine);
+    segment->tie_break = segment_tie_break(engine);
     segment->nature = (uint8_t)(lane->shelf->kind | (is_expandable ? HR__NATURE_EXPANDABLE : 0));
     segment->first =
         hr__block_make(&engine->base.records, segment, address, size_bytes, segment->tie_break);
@@ -487,7 +487,6 @@ static __attribute__((noinline)) hr_status serve_a_miss(hr__torch_engine *engine
         refusal->rounded_bytes = search.size_bytes;
         refusal->segment_bytes = search.segment_bytes;
         refusal->private_id = search.shelf->private_id;
-        refusal->is_rejection = status == HR_ERR_REJECTED;
         refusal->is_expandable = engine->is_expandable;
         return status;
     }

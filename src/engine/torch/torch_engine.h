@@ -86,9 +86,8 @@ void hr__torch_count_held(hr__torch_engine *engine, const hr__shelf *shelf, int6
 /* The tag for memory given back: that of the request in progress, else what the block remembers. */
 uint64_t hr__torch_event_tag(const hr__torch_engine *engine, const hr__block *block);
 
-/* The number a new record, or a new segment, gets under the version's tie-break rule. */
+/* The number a new record gets under the version's tie-break rule. */
 uint32_t hr__torch_block_tie_break(hr__torch_engine *engine, const hr__segment *segment);
-uint32_t hr__torch_segment_tie_break(hr__torch_engine *engine);
 
 /* `block`, which is in no index, becomes FREE or UNMAPPED: joined with neighbours of that state,
  * and indexed. */
@@ -124,7 +123,6 @@ hr_status hr__torch_release_available(hr__torch_engine *engine, const hr__search
 
 /* ---- torch_private_pools.c ------------------------------------------------------------------- */
 hr__shelf *hr__torch_route(hr__torch_engine *engine, hr_stream stream, hr__size_kind kind);
-hr__private_pool *hr__torch_find_private(const hr__torch_engine *engine, hr_private_id id);
 void hr__torch_drop_private(hr__torch_engine *engine, hr__private_pool *pool);
 
 /* Nobody uses it, it holds nothing, and no request is on its way to it. */
@@ -151,10 +149,6 @@ void hr__torch_walk(hr__engine *engine, const hr_walker *walker);
 hr_status hr__torch_check(hr__engine *engine);
 uint64_t hr__torch_largest_free(const hr__engine *engine, const hr_stream *only_stream);
 uint64_t hr__torch_private_idle(const hr__engine *engine);
-
-/* Calls `visit` for each shelf: the default pool's small and large one, then the private pools'. */
-void hr__torch_each_shelf(const hr__torch_engine *engine,
-                          void (*visit)(void *context, const hr__shelf *shelf), void *context);
 
 static inline hr__torch_engine *hr__torch_of(hr__engine *engine)
 {

@@ -131,8 +131,9 @@ void hr__torch_walk(hr__engine *base, const hr_walker *walker)
 
 /* ---- sums over the shelves ------------------------------------------------------------------- */
 
-void hr__torch_each_shelf(const hr__torch_engine *engine,
-                          void (*visit)(void *context, const hr__shelf *shelf), void *context)
+/* The default pool's small and large shelf, then those of the private pools. */
+static void each_shelf(const hr__torch_engine *engine,
+                       void (*visit)(void *context, const hr__shelf *shelf), void *context)
 {
     for (int kind = HR__SMALL; kind <= HR__LARGE; kind++)
         visit(context, &engine->shelves[kind]);
@@ -159,7 +160,7 @@ static void find_largest(void *context, const hr__shelf *shelf)
 uint64_t hr__torch_largest_free(const hr__engine *base, const hr_stream *only_stream)
 {
     largest result = {only_stream, 0};
-    hr__torch_each_shelf(hr__torch_of_const(base), find_largest, &result);
+    each_shelf(hr__torch_of_const(base), find_largest, &result);
     return result.bytes;
 }
 
@@ -176,7 +177,7 @@ static void add_private_idle(void *context, const hr__shelf *shelf)
 uint64_t hr__torch_private_idle(const hr__engine *base)
 {
     uint64_t bytes = 0;
-    hr__torch_each_shelf(hr__torch_of_const(base), add_private_idle, &bytes);
+    each_shelf(hr__torch_of_const(base), add_private_idle, &bytes);
     return bytes;
 }
 

@@ -1,5 +1,4 @@
-/* torch_lifecycle.c - making and ending the engine, what can be set while it runs, and its table.
- */
+/* torch_lifecycle.c - making and ending the engine, its settings, and its table. */
 #include "engine/torch/torch_engine.h"
 
 #include "base/error.h"
@@ -22,9 +21,8 @@ static hr_status set_fraction(hr__engine *base, double fraction)
     if (!(fraction >= 0.0 && fraction <= 1.0))
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "Invalid fraction value: %g. Allowed range: 0~1",
                         fraction);
-    bool has_limit;
-    base->limit_bytes = hr__torch_limit_bytes(
-        &engine->rules, fraction, base->owner.device->properties.total_bytes, &has_limit);
+    base->limit_bytes =
+        hr__torch_limit_bytes(&engine->rules, fraction, base->owner.device->properties.total_bytes);
     base->fraction = fraction;
     adopt_settings(engine);
     return HR_OK;

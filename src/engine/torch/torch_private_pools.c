@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-hr__private_pool *hr__torch_find_private(const hr__torch_engine *engine, hr_private_id id)
+static hr__private_pool *find_private(const hr__torch_engine *engine, hr_private_id id)
 {
     hr__private_pool *pool = engine->private_pools;
     while (pool != NULL && !hr__same_private_id(pool->id, id))
@@ -129,7 +129,7 @@ hr_status hr__torch_private_retain(hr__engine *base, hr_private_id id,
     hr__torch_engine *engine = hr__torch_of(base);
     if (hr__same_private_id(id, hr__no_private_id()))
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "private pool id (0, 0) is the default pool");
-    hr__private_pool *pool = hr__torch_find_private(engine, id);
+    hr__private_pool *pool = find_private(engine, id);
     if (pool == NULL)
         return add_private(engine, id, options);
     if (pool->use_count == 0)
@@ -144,7 +144,7 @@ hr_status hr__torch_private_retain(hr__engine *base, hr_private_id id,
 static hr_status find_retained(const hr__torch_engine *engine, hr_private_id id,
                                hr__private_pool **out)
 {
-    hr__private_pool *pool = hr__torch_find_private(engine, id);
+    hr__private_pool *pool = find_private(engine, id);
     if (pool == NULL || pool->use_count == 0)
         return hr__fail(HR_ERR_WRONG_STATE, "private pool (%" PRIu64 ", %" PRIu64 ") is not in use",
                         id.first, id.second);
@@ -171,7 +171,7 @@ hr_status hr__torch_private_release(hr__engine *base, hr_private_id id)
 
 int hr__torch_private_use_count(const hr__engine *base, hr_private_id id)
 {
-    const hr__private_pool *pool = hr__torch_find_private(hr__torch_of_const(base), id);
+    const hr__private_pool *pool = find_private(hr__torch_of_const(base), id);
     return pool != NULL ? pool->use_count : 0;
 }
 
@@ -211,12 +211,11 @@ hr_status hr__torch_scope_begin(hr__engine *base, hr_private_id id, hr_scope_fil
         hr__host_free(scope);
         return status;
     }
-    scope->pool = hr__torch_find_private(engine, id);
+    scope->pool = find_private(engine, id);
     scope->filter = filter;
     scope->context = context;
     scope->older = engine->scopes;
     engine->scopes = scope;
-    base->scope_count++;
     return HR_OK;
 }
 
@@ -228,7 +227,6 @@ hr_status hr__torch_scope_end(hr__engine *base, hr_private_id id)
         return hr__fail(HR_ERR_WRONG_STATE,
                         "endAllocatePool: not currently recording to mempool_id");
     *link = scope->older;
-    base->scope_count--;
     hr__host_free(scope);
     return HR_OK;
 }

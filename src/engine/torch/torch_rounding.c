@@ -41,11 +41,9 @@ uint64_t hr__torch_round_size_by_divisions(const hr__torch_settings *settings,
     return 0;
 }
 
-uint64_t hr__torch_limit_bytes(const hr__torch_rules *rules, double fraction, uint64_t total_bytes,
-                               bool *has_limit)
+uint64_t hr__torch_limit_bytes(const hr__torch_rules *rules, double fraction, uint64_t total_bytes)
 {
-    *has_limit = rules->limit_rule == HR__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE || fraction != 1.0;
-    if (!*has_limit)
+    if (fraction == 1.0 && rules->limit_rule != HR__TORCH_LIMIT_TRUNCATED_ALSO_FOR_ONE)
         return HR__TORCH_UNLIMITED;
     double limit = fraction * (double)total_bytes;
     uint64_t limit_bytes = (uint64_t)limit;

@@ -70,9 +70,7 @@ static inline uint64_t hr__torch_segment_size(const hr__torch_settings *settings
 }
 
 /* The limit that a memory fraction (0 to 1) puts on a device of `total_bytes`, in the same double
- * operations as PyTorch's. *has_limit is false, and the result HR__TORCH_UNLIMITED, where the
- * fraction puts none. */
-uint64_t hr__torch_limit_bytes(const hr__torch_rules *rules, double fraction, uint64_t total_bytes,
-                               bool *has_limit);
+ * operations as PyTorch's. HR__TORCH_UNLIMITED where the fraction puts none. */
+uint64_t hr__torch_limit_bytes(const hr__torch_rules *rules, double fraction, uint64_t total_bytes);
 
 #endif /* HR_ENGINE_TORCH_TORCH_ROUNDING_H */
