@@ -226,6 +226,10 @@ typedef struct hr_device_calls {
 
 HR_API HR_MUST_CHECK hr_status hr_device_get_calls(const hr_device *device, hr_device_calls *out);
 
+/* Where the device counts elapsed_ns, for who wants to look at it after each call: valid as long as
+ * the device, and to be read only while no call is in progress. NULL for any other device. */
+HR_API const uint64_t *hr_device_elapsed_counter(const hr_device *device);
+
 /* Makes the call number `nth` from now (1 = the next) fail with `status` and change nothing; every
  * later call works. nth = 0 takes an earlier order back. Calls of the kinds STREAM to MEMORY_INFO
  * count as well as memory calls. */

@@ -122,6 +122,14 @@ HR_API double hr_pool_get_fraction(const hr_pool *pool); /* 1.0 until set */
  * string that is refused changes nothing. */
 HR_API HR_MUST_CHECK hr_status hr_pool_configure(hr_pool *pool, const char *conf);
 
+/* Calls `visit` with each setting in force, by the keys and in the order of `allocator_settings` in
+ * PyTorch's snapshots; values as Python prints them ("True", "-1", "0.6"). The first is
+ * PYTORCH_CUDA_ALLOC_CONF, the last option string read. Without the pool's lock: `visit` may use
+ * the pool. Texts are valid during the call. HR_ERR_HOST_MEMORY. */
+typedef void (*hr_conf_visitor)(void *context, const char *key, const char *value);
+HR_API HR_MUST_CHECK hr_status hr_pool_walk_conf(const hr_pool *pool, hr_conf_visitor visit,
+                                                 void *context);
+
 /* Where an address lies: its live block, and the segment around that (what PyTorch calls the base
  * allocation). */
 typedef struct hr_block_place {
@@ -311,11 +319,19 @@ typedef struct hr_memory_event {
     uint64_t size_bytes;
     hr_stream stream;
     hr_private_id private_id;
-    uint64_t tag; /* of the request served, or of the block given back; 0 = none */
+    uint64_t tag;       /* of the request served, or of the block given back; 0 = none */
+    uint64_t request;   /* number of the request it happened in: 1, 2 ...; 0 = outside of any */
+    const void *caller; /* where the call into the library that caused it returns to; NULL = not
+                           known */
 } hr_memory_event;
 
 /* A listener. `notice` is called under the pool's lock, in the order things happen, and must not
- * call the pool. It costs the allocation path what it does; without a sink, one branch. */
+ * call the pool. It costs the allocation path what it does; without a sink, a branch or two.
+ *
+ * Requests are numbered while there is a listener. All that one causes carries its number, up to
+ * the block handed out or the HR_ACTION_OOM: memory given back to make room, and memory taken.
+ * Other requests may come in between where the pool drops its lock (the reclaim callback,
+ * release_lock_on_cudamalloc). One that was in progress when the first listener came has none. */
 typedef struct hr_event_sink {
     void *context;
     void (*notice)(void *context, const hr_memory_event *event);

@@ -53,6 +53,11 @@ HR_API const char *hr_status_message(hr_status status);
  * next failing call on this thread; never NULL. A call that succeeds leaves it alone. */
 HR_API const char *hr_last_error(void);
 
+/* For those who extend the library (a device of your own, an adapter): what hr_last_error() says on
+ * this thread from now on. The text is copied, and cut where it is longer than the library keeps;
+ * NULL is "". */
+HR_API void hr_set_last_error(const char *detail);
+
 #ifdef __cplusplus
 }
 #endif

@@ -25,7 +25,7 @@ typedef struct hr__arena {
     char *next;              /* first unused byte of the first chunk */
     char *end;               /* behind its last byte */
     size_t held_bytes;       /* taken from the host */
-    size_t limit_bytes;      /* of held_bytes; set at init, then read-only */
+    size_t limit_bytes;      /* of held_bytes; who holds memory beside the arena may lower it */
     bool has_hit_limit;      /* a piece was refused because of the limit, not for want of memory */
 } hr__arena;
 

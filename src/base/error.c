@@ -1,26 +1,19 @@
-/* error.c - the last error of each thread, and the names of the codes.
- *
- * The detail lives in thread-local storage, so that one thread's failure never overwrites the text
- * another is about to print, and no lock is needed. */
+/* error.c - how a failure gets its words, and the names of the codes. */
 #include "base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static _Thread_local char last_detail[HR__ERROR_DETAIL_BYTES];
-
+/* By way of a copy: the words may quote the ones before them. */
 void hr__describe_failure(const char *format, ...)
 {
+    char detail[HR__ERROR_DETAIL_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(last_detail, sizeof last_detail, format, args);
+    vsnprintf(detail, sizeof detail, format, args);
     va_end(args);
-}
-
-const char *hr_last_error(void)
-{
-    return last_detail;
+    hr_set_last_error(detail);
 }
 
 const char *hr_status_name(hr_status status)

@@ -1,7 +1,8 @@
 /* error.h - how a failure gets its words.
  *
  * hr__fail() stores the detail for hr_last_error() on this thread and returns the status, so a
- * failing line reads `return hr__fail(HR_ERR_..., "what was expected, what was found")`. */
+ * failing line reads `return hr__fail(HR_ERR_..., "what was expected, what was found")`. The words
+ * may quote hr_last_error(): `hr__fail(status, "segment 3: %s", hr_last_error())`. */
 #ifndef HR_BASE_ERROR_H
 #define HR_BASE_ERROR_H
 

@@ -10,7 +10,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "headroom/units.h"
 #include "base/checked_math.h" /* hr__add_u64, hr__mul_u64 */
+#include "base/error.h"
+
+_Static_assert(HR_SIZE_TEXT_BYTES == HR__SIZE_TEXT_BYTES, "the public room is the real one");
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
@@ -113,4 +117,23 @@ bool hr__parse_size(const char *text, uint64_t *size_bytes)
         return false;
     *size_bytes = total;
     return true;
+}
+
+/* ---- for everyone (units.h) ------------------------------------------------------------------ */
+
+hr_status hr_parse_size(const char *text, uint64_t *size_bytes)
+{
+    if (text == NULL || size_bytes == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a size and a place for it are needed, not NULL");
+    if (!hr__parse_size(text, size_bytes))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "'%s' is no size: expected bytes, or a number with a unit, such as 24GiB, "
+                        "512MiB or 1000000",
+                        text);
+    return HR_OK;
+}
+
+char *hr_format_size(uint64_t size_bytes, char text[HR_SIZE_TEXT_BYTES])
+{
+    return hr__format_size(size_bytes, text);
 }

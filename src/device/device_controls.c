@@ -27,6 +27,12 @@ hr_status hr_device_get_calls(const hr_device *device, hr_device_calls *out)
     return HR_OK;
 }
 
+const uint64_t *hr_device_elapsed_counter(const hr_device *device)
+{
+    const hr__stand_in *stand_in = hr__stand_in_of(device);
+    return stand_in != NULL ? &stand_in->calls.elapsed_ns : NULL;
+}
+
 hr_status hr_device_fail_call(hr_device *device, uint64_t nth, hr_status status)
 {
     hr__stand_in *stand_in = NULL;

@@ -44,12 +44,18 @@ typedef struct hr__refusal {
     bool is_expandable;
 } hr__refusal;
 
+/* What the owner is doing, for listeners: the last two fields of hr_memory_event. */
+typedef struct hr__cause {
+    uint64_t request;
+    const void *caller;
+} hr__cause;
+
 typedef struct hr__engine_owner {
     void *context;
     hr__counters *counters;
     hr_device *device;
 
-    /* Tells listeners; called only while `*has_listener`. */
+    /* Tells listeners, and adds the cause; called only while `*has_listener`. */
     const bool *has_listener;
     void (*notice)(void *context, const hr_memory_event *event);
 
@@ -61,9 +67,9 @@ typedef struct hr__engine_owner {
      * while? */
     bool (*reclaim)(void *context);
 
-    /* Around a device call during which other threads may go on. */
-    void (*pause_lock)(void *context);
-    void (*resume_lock)(void *context);
+    /* Around a device call during which other threads may go on, and cause things of their own. */
+    hr__cause (*pause_lock)(void *context);
+    void (*resume_lock)(void *context, hr__cause cause);
 } hr__engine_owner;
 
 typedef struct hr__engine_table {

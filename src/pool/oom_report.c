@@ -63,15 +63,14 @@ static void count_and_tell(hr_pool *pool, const hr_oom_report *report, hr_privat
     pool->counters.num_ooms++;
     if (!pool->has_sink)
         return;
-    const hr_memory_event event = {
-        .action = HR_ACTION_OOM,
-        .address = report->free_bytes,
-        .size_bytes = report->rounded_bytes,
-        .stream = report->stream,
-        .private_id = private_id,
-        .tag = tag,
-    };
-    pool->sink.notice(pool->sink.context, &event);
+    hr__pool_tell(pool, (hr_memory_event){
+                            .action = HR_ACTION_OOM,
+                            .address = report->free_bytes,
+                            .size_bytes = report->rounded_bytes,
+                            .stream = report->stream,
+                            .private_id = private_id,
+                            .tag = tag,
+                        });
 }
 
 /* ---- without it ------------------------------------------------------------------------------ */
@@ -114,6 +113,7 @@ hr_status hr__oom_report_and_unlock(hr_pool *pool, const hr__request *request,
     hr_oom_report report = gather(pool, request, refusal, status);
     if (status == HR_ERR_OUT_OF_MEMORY)
         count_and_tell(pool, &report, refusal->private_id, request->tag);
+    hr__pool_end_cause(pool);
     hr__pool_unlock(pool);
 
     hr_process_memory processes[MOST_PROCESSES];

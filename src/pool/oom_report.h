@@ -7,9 +7,9 @@
 #include "engine/engine.h"
 
 /* Called under the pool's lock for a request that the engine refused with `status`
- * (HR_ERR_OUT_OF_MEMORY or HR_ERR_REJECTED). Counts it, tells the sink, gathers the numbers, drops
- * the lock, asks the device who uses it, and leaves PyTorch's text in hr_last_error() and the
- * numbers for hr_last_out_of_memory(). Returns `status`. */
+ * (HR_ERR_OUT_OF_MEMORY or HR_ERR_REJECTED). Counts it, tells the sink, gathers the numbers, ends
+ * the request, drops the lock, asks the device who uses it, and leaves PyTorch's text in
+ * hr_last_error() and the numbers for hr_last_out_of_memory(). Returns `status`. */
 hr_status hr__oom_report_and_unlock(hr_pool *pool, const hr__request *request,
                                     const hr__refusal *refusal, hr_status status);
 

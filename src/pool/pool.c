@@ -13,7 +13,6 @@
 
 #include <inttypes.h>
 
-#include "base/host_memory.h"
 #include "engine/torch/torch_rounding.h" /* HR__TORCH_MOST_REQUESTED_BYTES */
 #include "pool/oom_report.h"
 
@@ -76,8 +75,15 @@ static __attribute__((cold, noinline)) hr_status make_room_late(hr_pool *pool, h
     return hr__fail_host_memory(sizeof(hr__block), "block records");
 }
 
-static inline hr_status serve(hr_pool *pool, const hr__request *request, hr_device_ptr *out,
-                              uint64_t *served_bytes)
+static __attribute__((cold, noinline)) hr_status give_up(hr_pool *pool, hr_status status)
+{
+    hr__pool_end_cause(pool);
+    hr__pool_unlock(pool);
+    return status;
+}
+
+static inline hr_status serve(hr_pool *pool, const hr__request *request, const void *caller,
+                              hr_device_ptr *out, uint64_t *served_bytes)
 {
     hr__engine *engine = pool->engine;
     hr__refusal refusal;
@@ -87,25 +93,28 @@ static inline hr_status serve(hr_pool *pool, const hr__request *request, hr_devi
                              !hr__address_map_has_room(&pool->live, 1),
                          0))
         status = get_ready(pool, 1);
+    hr__pool_begin_request(pool, caller);
     if (__builtin_expect(pool->order.pending_count != 0, 0) && status == HR_OK &&
         !engine->table->is_capturing(engine, request->stream))
         status = hr__stream_order_advance(pool);
-    if (__builtin_expect(status == HR_OK, 1)) {
-        hr__block *block;
-        status = engine->table->allocate(engine, request, &block, &refusal);
-        if (__builtin_expect(status == HR_OK && !hr__address_map_has_room(&pool->live, 1), 0))
-            status = make_room_late(pool, block);
-        if (__builtin_expect(status == HR_OK, 1)) {
-            file_block(pool, block);
-            *out = block->address;
-            if (served_bytes != NULL)
-                *served_bytes = block->size_bytes;
-        } else if (status == HR_ERR_OUT_OF_MEMORY || status == HR_ERR_REJECTED) {
+    if (__builtin_expect(status != HR_OK, 0))
+        return give_up(pool, status);
+    hr__block *block;
+    status = engine->table->allocate(engine, request, &block, &refusal);
+    if (__builtin_expect(status == HR_OK && !hr__address_map_has_room(&pool->live, 1), 0))
+        status = make_room_late(pool, block);
+    if (__builtin_expect(status != HR_OK, 0)) {
+        if (status == HR_ERR_OUT_OF_MEMORY || status == HR_ERR_REJECTED)
             return hr__oom_report_and_unlock(pool, request, &refusal, status);
-        }
+        return give_up(pool, status);
     }
+    file_block(pool, block);
+    hr__pool_end_cause(pool);
+    *out = block->address;
+    if (served_bytes != NULL)
+        *served_bytes = block->size_bytes;
     hr__pool_unlock(pool);
-    return status;
+    return HR_OK;
 }
 
 /* Zero bytes, and more than any device has. */
@@ -124,7 +133,8 @@ static inline bool is_odd_size(uint64_t size_bytes)
     return size_bytes - 1 >= HR__TORCH_MOST_REQUESTED_BYTES - 1;
 }
 
-hr_status hr_alloc(hr_pool *pool, uint64_t size_bytes, hr_stream stream, hr_device_ptr *out)
+HR__NAMED_CALL hr_status hr_alloc(hr_pool *pool, uint64_t size_bytes, hr_stream stream,
+                                  hr_device_ptr *out)
 {
     HR__TRY(hr__pool_enter(pool));
     if (__builtin_expect(out == NULL, 0))
@@ -132,7 +142,7 @@ hr_status hr_alloc(hr_pool *pool, uint64_t size_bytes, hr_stream stream, hr_devi
     if (__builtin_expect(is_odd_size(size_bytes), 0))
         return serve_odd_size(size_bytes, out);
     const hr__request request = {size_bytes, stream, 0};
-    return serve(pool, &request, out, NULL);
+    return serve(pool, &request, __builtin_return_address(0), out, NULL);
 }
 
 /* ---- the way back ---------------------------------------------------------------------------- */
@@ -180,7 +190,7 @@ hr_status hr_free(hr_pool *pool, hr_device_ptr address)
 /* ---- the long form --------------------------------------------------------------------------- */
 
 static hr_status serve_at(hr_pool *pool, const hr__request *request, hr_device_ptr address,
-                          hr_device_ptr *out, uint64_t *served_bytes)
+                          const void *caller, hr_device_ptr *out, uint64_t *served_bytes)
 {
     hr__engine *engine = pool->engine;
     if (address % HR__TORCH_MIN_BLOCK_BYTES != 0)
@@ -188,6 +198,7 @@ static hr_status serve_at(hr_pool *pool, const hr__request *request, hr_device_p
                         address);
     hr__pool_lock(pool);
     hr_status status = get_ready(pool, 2);
+    hr__pool_begin_request(pool, caller);
     if (status == HR_OK && pool->order.pending_count != 0 &&
         !engine->table->is_capturing(engine, request->stream))
         status = hr__stream_order_advance(pool);
@@ -195,9 +206,8 @@ static hr_status serve_at(hr_pool *pool, const hr__request *request, hr_device_p
     if (status == HR_OK)
         status = engine->table->allocate_at(engine, request, address, &prefix, &block);
     if (status == HR_OK) {
-        if (prefix != NULL)
-            file_block(pool,
-                       prefix); /* handed out and given back again, as PyTorch's traces show */
+        if (prefix != NULL) /* handed out and given back again, as PyTorch's traces show */
+            file_block(pool, prefix);
         file_block(pool, block);
         if (prefix != NULL)
             status = give_back(pool, hr__address_map_remove(&pool->live, prefix->address));
@@ -205,11 +215,13 @@ static hr_status serve_at(hr_pool *pool, const hr__request *request, hr_device_p
         if (served_bytes != NULL)
             *served_bytes = block->size_bytes;
     }
+    hr__pool_end_cause(pool);
     hr__pool_unlock(pool);
     return status;
 }
 
-hr_status hr_alloc_with(hr_pool *pool, const hr_alloc_request *request, hr_device_ptr *out)
+HR__NAMED_CALL hr_status hr_alloc_with(hr_pool *pool, const hr_alloc_request *request,
+                                       hr_device_ptr *out)
 {
     HR__TRY(hr__pool_enter(pool));
     if (out == NULL || request == NULL || request->struct_size < sizeof *request)
@@ -219,7 +231,8 @@ hr_status hr_alloc_with(hr_pool *pool, const hr_alloc_request *request, hr_devic
     if (is_odd_size(request->size_bytes))
         return serve_odd_size(request->size_bytes, out);
     const hr__request inner = {request->size_bytes, request->stream, request->tag};
+    const void *caller = __builtin_return_address(0);
     if (request->at != HR_NULL)
-        return serve_at(pool, &inner, request->at, out, request->served_bytes);
-    return serve(pool, &inner, out, request->served_bytes);
+        return serve_at(pool, &inner, request->at, caller, out, request->served_bytes);
+    return serve(pool, &inner, caller, out, request->served_bytes);
 }

@@ -2,6 +2,7 @@
  *
  *   pool.c             the two hot paths: hr_alloc, hr_free
  *   pool_lifecycle.c   create, destroy, settings
+ *   pool_conf.c        the settings in force, as PyTorch shows them
  *   stream_order.c     frees that wait for other streams
  *   pool_private.c     private pools
  *   pool_stats.c       statistics, put together from counters
@@ -40,13 +41,19 @@ struct hr_pool {
     uint32_t fork_generation; /* set at creation, then read-only */
     bool has_sink;
     hr_event_sink sink;
-    hr__counters counters; /* shared with the engine */
+    hr__cause cause;        /* of what happens now: none whenever the lock is free; without a sink
+                               it means nothing */
+    uint64_t request_count; /* served since there is a sink */
+    hr__counters counters;  /* shared with the engine */
 
     hr_device *device;              /* set at creation, then read-only */
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
 };
+
+/* A call that events name as their cause, by its return address: never part of its caller. */
+#define HR__NAMED_CALL __attribute__((noinline))
 
 /* HR_OK if the pool may be used: not NULL, and not the parent process's. */
 static inline hr_status hr__pool_enter(const hr_pool *pool)
@@ -69,20 +76,61 @@ static inline void hr__pool_unlock(const hr_pool *pool)
     hr__mutex_unlock((hr__mutex *)(uintptr_t)&pool->lock);
 }
 
+/* The one place where listeners are called. */
+static inline void hr__pool_tell(const hr_pool *pool, hr_memory_event event)
+{
+    event.request = pool->cause.request;
+    event.caller = pool->cause.caller;
+    pool->sink.notice(pool->sink.context, &event);
+}
+
 /* Tells the listener about a block. */
 static inline void hr__pool_notice(hr_pool *pool, hr_action action, const hr__block *block)
 {
     if (__builtin_expect(!pool->has_sink, 1))
         return;
-    const hr_memory_event event = {
-        .action = action,
-        .address = block->address,
-        .size_bytes = block->requested_bytes,
-        .stream = hr__block_stream(block),
-        .private_id = hr__block_private_id(block),
-        .tag = block->tag,
-    };
-    pool->sink.notice(pool->sink.context, &event);
+    hr__pool_tell(pool, (hr_memory_event){
+                            .action = action,
+                            .address = block->address,
+                            .size_bytes = block->requested_bytes,
+                            .stream = hr__block_stream(block),
+                            .private_id = hr__block_private_id(block),
+                            .tag = block->tag,
+                        });
+}
+
+/* What happens from now on is the request's; or, by a call that is none, that call's. Under the
+ * lock, as everything here; hr__pool_end_cause() comes before it is dropped. */
+static inline void hr__pool_begin_request(hr_pool *pool, const void *caller)
+{
+    if (__builtin_expect(pool->has_sink, 0))
+        pool->cause = (hr__cause){++pool->request_count, caller};
+}
+
+static inline void hr__pool_begin_call(hr_pool *pool, const void *caller)
+{
+    pool->cause = (hr__cause){0, caller};
+}
+
+static inline void hr__pool_end_cause(hr_pool *pool)
+{
+    if (__builtin_expect(pool->has_sink, 0))
+        pool->cause = (hr__cause){0, NULL};
+}
+
+/* In the middle of a request: others may have the lock in between. */
+static inline hr__cause hr__pool_pause(hr_pool *pool)
+{
+    hr__cause cause = pool->cause;
+    pool->cause = (hr__cause){0, NULL};
+    hr__pool_unlock(pool);
+    return cause;
+}
+
+static inline void hr__pool_resume(hr_pool *pool, hr__cause cause)
+{
+    hr__pool_lock(pool);
+    pool->cause = cause;
 }
 
 /* A block that nobody uses any more: counted, told, and back to the engine. Under the lock. */

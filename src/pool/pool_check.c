@@ -72,6 +72,9 @@ static hr_status check(const hr_pool *pool)
     const hr_walker walker = {.context = &count, .block = count_block};
     HR__TRY(pool->engine->table->check(pool->engine));
     HR__TRY(check_files(pool));
+    if (pool->has_sink && (pool->cause.request != 0 || pool->cause.caller != NULL))
+        return hr__fail(HR_ERR_WRONG_STATE, "request %" PRIu64 " is told to listeners as going on",
+                        pool->cause.request);
     pool->engine->table->walk(pool->engine, &walker);
     if (count.misfiled != HR_NULL)
         return hr__fail(HR_ERR_WRONG_STATE,

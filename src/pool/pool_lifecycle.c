@@ -10,8 +10,7 @@
 
 static void pass_notice(void *context, const hr_memory_event *event)
 {
-    hr_pool *pool = context;
-    pool->sink.notice(pool->sink.context, event);
+    hr__pool_tell(context, *event);
 }
 
 static hr_status finish_pending(void *context, const hr_private_id *only)
@@ -19,14 +18,14 @@ static hr_status finish_pending(void *context, const hr_private_id *only)
     return hr__stream_order_finish(context, only);
 }
 
-static void pause_lock(void *context)
+static hr__cause pause_lock(void *context)
 {
-    hr__pool_unlock(context);
+    return hr__pool_pause(context);
 }
 
-static void resume_lock(void *context)
+static void resume_lock(void *context, hr__cause cause)
 {
-    hr__pool_lock(context);
+    hr__pool_resume(context, cause);
 }
 
 static bool reclaim(void *context)
@@ -34,9 +33,9 @@ static bool reclaim(void *context)
     hr_pool *pool = context;
     if (pool->reclaim == NULL)
         return false;
-    hr__pool_unlock(pool);
+    hr__cause cause = hr__pool_pause(pool);
     bool is_worth_while = pool->reclaim(pool->reclaim_context);
-    hr__pool_lock(pool);
+    hr__pool_resume(pool, cause);
     return is_worth_while;
 }
 
@@ -112,11 +111,13 @@ void hr_pool_destroy(hr_pool *pool)
 
 /* ---- while it runs --------------------------------------------------------------------------- */
 
-hr_status hr_pool_trim(hr_pool *pool)
+HR__NAMED_CALL hr_status hr_pool_trim(hr_pool *pool)
 {
     HR__TRY(hr__pool_enter(pool));
     hr__pool_lock(pool);
+    hr__pool_begin_call(pool, __builtin_return_address(0));
     hr_status status = pool->engine->table->trim(pool->engine, NULL);
+    hr__pool_end_cause(pool);
     hr__pool_unlock(pool);
     return status;
 }

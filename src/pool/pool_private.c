@@ -72,11 +72,13 @@ hr_status hr_private_pool_set_no_split(hr_pool *pool, hr_private_id id, bool no_
     return set(pool, id, NULL, &no_split);
 }
 
-hr_status hr_private_pool_trim(hr_pool *pool, hr_private_id id)
+HR__NAMED_CALL hr_status hr_private_pool_trim(hr_pool *pool, hr_private_id id)
 {
     HR__TRY(hr__pool_enter(pool));
     hr__pool_lock(pool);
+    hr__pool_begin_call(pool, __builtin_return_address(0));
     hr_status status = pool->engine->table->trim(pool->engine, &id);
+    hr__pool_end_cause(pool);
     hr__pool_unlock(pool);
     return status;
 }

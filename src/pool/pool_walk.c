@@ -12,11 +12,9 @@ hr_status hr_pool_walk(hr_pool *pool, const hr_walker *walker, bool is_snapshot)
     pool->engine->table->walk(pool->engine, walker);
     if (is_snapshot && pool->has_sink) {
         const hr__counter *active = &pool->counters.active_bytes;
-        const hr_memory_event event = {
-            .action = HR_ACTION_SNAPSHOT,
-            .size_bytes = (uint64_t)(active->current[HR__SMALL] + active->current[HR__LARGE]),
-        };
-        pool->sink.notice(pool->sink.context, &event);
+        uint64_t active_bytes = (uint64_t)(active->current[HR__SMALL] + active->current[HR__LARGE]);
+        hr__pool_tell(pool,
+                      (hr_memory_event){.action = HR_ACTION_SNAPSHOT, .size_bytes = active_bytes});
     }
     hr__pool_unlock(pool);
     return HR_OK;
@@ -70,6 +68,7 @@ hr_status hr_pool_set_sink(hr_pool *pool, const hr_event_sink *sink)
     hr__pool_lock(pool);
     pool->has_sink = sink != NULL;
     pool->sink = sink != NULL ? *sink : (hr_event_sink){NULL, NULL};
+    pool->cause = (hr__cause){0, NULL};
     hr__pool_unlock(pool);
     return HR_OK;
 }

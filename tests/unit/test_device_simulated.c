@@ -401,6 +401,8 @@ static void each_call_is_charged_its_base_and_its_size_and_the_dearest_is_kept(v
     give_back(device, address);
     assert_int_equal(calls_of(device).elapsed_ns, 100 + 3 * 4096 + 2048 + 100 + 7 + 3 * 1024 + 512);
     assert_int_equal(calls_of(device).longest_ns, 100 + 3 * 4096 + 2048);
+    assert_int_equal(*hr_device_elapsed_counter(device), calls_of(device).elapsed_ns);
+    assert_null(hr_device_elapsed_counter(NULL));
     hr_device_destroy(device);
 }
 

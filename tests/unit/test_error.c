@@ -153,6 +153,30 @@ static void a_try_passes_failure_on_and_lets_success_through(void **state)
     assert_true(has_gone_on);
 }
 
+static void a_detail_may_quote_the_one_before_it(void **state)
+{
+    (void)state;
+    (void)hr__fail(HR_ERR_FILE, "no such place");
+    (void)hr__fail(HR_ERR_FILE, "segment 3: %s", hr_last_error());
+    assert_string_equal(hr_last_error(), "segment 3: no such place");
+    hr_set_last_error(hr_last_error() + 9);
+    assert_string_equal(hr_last_error(), ": no such place");
+}
+
+static void others_may_set_the_detail_and_a_long_one_is_cut(void **state)
+{
+    (void)state;
+    char text[2 * HR__ERROR_DETAIL_BYTES];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    hr_set_last_error(text);
+    assert_int_equal(strlen(hr_last_error()), HR__ERROR_DETAIL_BYTES - 1);
+    hr_set_last_error("mine");
+    assert_string_equal(hr_last_error(), "mine");
+    hr_set_last_error(NULL);
+    assert_string_equal(hr_last_error(), "");
+}
+
 static void a_claim_that_does_not_hold_stops_a_checked_build(void **state)
 {
     (void)state;
@@ -190,6 +214,8 @@ int main(void)
         cmocka_unit_test(a_long_detail_is_cut_and_not_overflowed),
         cmocka_unit_test(each_thread_has_a_detail_of_its_own),
         cmocka_unit_test(a_try_passes_failure_on_and_lets_success_through),
+        cmocka_unit_test(a_detail_may_quote_the_one_before_it),
+        cmocka_unit_test(others_may_set_the_detail_and_a_long_one_is_cut),
         cmocka_unit_test(a_claim_that_does_not_hold_stops_a_checked_build),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -639,6 +639,8 @@ static void events_carry_the_tag_of_the_request_or_of_what_is_given_back(void **
     hr_device_ptr address = hr_test_alloc_tagged(&test, 24 * MIB, 8); /* 7's segment must go */
     hr_test_free(&test, address);
     hr_test_trim(&test);
+    hr_test_free(&test, hr_test_alloc_tagged(&test, 20 * MIB, 9));
+    hr_test_alloc(&test, 24 * MIB); /* 9's segment must go, for a request without a tag */
     static const struct {
         hr_action action;
         uint64_t tag;
@@ -646,7 +648,9 @@ static void events_carry_the_tag_of_the_request_or_of_what_is_given_back(void **
         {HR_ACTION_SEGMENT_ALLOC, 7},  {HR_ACTION_ALLOC, 7},          {HR_ACTION_FREE_REQUESTED, 7},
         {HR_ACTION_FREE_COMPLETED, 7}, {HR_ACTION_SEGMENT_FREE, 8},   {HR_ACTION_SEGMENT_ALLOC, 8},
         {HR_ACTION_ALLOC, 8},          {HR_ACTION_FREE_REQUESTED, 8}, {HR_ACTION_FREE_COMPLETED, 8},
-        {HR_ACTION_SEGMENT_FREE, 8},
+        {HR_ACTION_SEGMENT_FREE, 8},   {HR_ACTION_SEGMENT_ALLOC, 9},  {HR_ACTION_ALLOC, 9},
+        {HR_ACTION_FREE_REQUESTED, 9}, {HR_ACTION_FREE_COMPLETED, 9}, {HR_ACTION_SEGMENT_FREE, 0},
+        {HR_ACTION_SEGMENT_ALLOC, 0},  {HR_ACTION_ALLOC, 0},
     };
     assert_int_equal(test.event_count, sizeof expected / sizeof expected[0]);
     for (size_t i = 0; i < test.event_count; i++) {

@@ -46,8 +46,7 @@ void hr__torch_notice(hr__torch_engine *engine, hr_action action, const hr__lane
 
 uint64_t hr__torch_event_tag(const hr__torch_engine *engine, const hr__block *block)
 {
-    return engine->serving != NULL && engine->serving->tag != 0 ? engine->serving->tag
-                                                                : block->segment_tag;
+    return engine->serving != NULL ? engine->serving->tag : block->segment_tag;
 }
 
 void hr__torch_count_held(hr__torch_engine *engine, const hr__shelf *shelf, int64_t bytes)
@@ -244,10 +243,10 @@ static hr_status take_from_source(hr__torch_engine *engine, const hr__search *se
         return owner->device->table->take(owner->device->context, search->segment_bytes, out);
     const hr__request *serving = engine->serving;
     engine->serving = NULL; /* others are served meanwhile */
-    owner->pause_lock(owner->context);
+    hr__cause cause = owner->pause_lock(owner->context);
     hr_status status =
         owner->device->table->take(owner->device->context, search->segment_bytes, out);
-    owner->resume_lock(owner->context);
+    owner->resume_lock(owner->context, cause);
     engine->serving = serving;
     return status;
 }

@@ -83,7 +83,8 @@ void hr__torch_notice(hr__torch_engine *engine, hr_action action, const hr__lane
 /* Counts bytes taken from the device or given back: in the limit's sum, and for users. */
 void hr__torch_count_held(hr__torch_engine *engine, const hr__shelf *shelf, int64_t bytes);
 
-/* The tag for memory given back: that of the request in progress, else what the block remembers. */
+/* The tag for memory given back: that of the request in progress, if it has none 0; outside of
+ * requests what the block remembers. */
 uint64_t hr__torch_event_tag(const hr__torch_engine *engine, const hr__block *block);
 
 /* The number a new record gets under the version's tie-break rule. */
