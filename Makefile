@@ -14,6 +14,7 @@ export CTEST_OUTPUT_ON_FAILURE = 1
 
 build_in = $(CMAKE) --build $(1) --parallel $(JOBS)
 ctest_in = ctest --test-dir $(1) --parallel $(JOBS) --no-tests=error --no-label-summary
+shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli tests bench -name '*.[ch]' 2>/dev/null)
 
 .PHONY: all program run setup test test-quick test-release test-clang test-asan test-tsan checks \
@@ -30,11 +31,17 @@ build/CMakeCache.txt:
 program: build/CMakeCache.txt
 	@$(call build_in,build) --target program
 
-## make run         sets this machine up, builds, and runs build/headroom demo
+## make run         sets this machine up, builds, and shows build/headroom at work
 run:
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory program
 	build/headroom demo
+	@echo
+	build/headroom stats $(shown_recording) --top 5 --no-summary
+	@echo
+	build/headroom replay $(shown_recording) --smallest-card
+	@echo
+	build/headroom tune $(shown_recording) --card 6GiB
 
 ## make setup       installs what building and testing need and this machine lacks
 setup:

@@ -7,7 +7,7 @@ out=${1:?usage: on_gpu.sh OUTPUT_FOLDER [TURNS]}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-gcc -std=c11 -D_GNU_SOURCE -O3 -DNDEBUG -Iinclude -Isrc -Ibench $(find src -name '*.c') \
+gcc -std=c11 -D_GNU_SOURCE -O3 -DNDEBUG -Iinclude -Isrc -Ibench $(find src/base src/device src/engine src/pool src/model src/export src/record -name "*.c") \
     bench/bench_alloc.c -o "$work/bench_alloc" -lpthread -ldl -lm
 
 read -r torch abi < <(python3 - <<'PY'

@@ -108,6 +108,23 @@ static void refuse_unknown_option(const argument_option *options, size_t option_
         arguments_refuse(command_name, "unknown option '%s'", argument);
 }
 
+/* `optarg` is the value of an option that has one. */
+static bool take_option(const argument_option *option, const char *command_name)
+{
+    if (option->is_given != NULL) {
+        *option->is_given = true;
+    } else if (option->value != NULL) {
+        *option->value = optarg;
+    } else if (option->values->count < ARGUMENTS_MOST_VALUES) {
+        option->values->items[option->values->count++] = optarg;
+    } else {
+        arguments_refuse(command_name, "option '--%s' is given more than %d times", option->name,
+                         ARGUMENTS_MOST_VALUES);
+        return false;
+    }
+    return true;
+}
+
 bool arguments_parse(const argument_option *options, size_t option_count, int argc, char **argv,
                      int *first_operand)
 {
@@ -119,7 +136,7 @@ bool arguments_parse(const argument_option *options, size_t option_count, int ar
         option_count = ARGUMENTS_MOST_OPTIONS;
     letters[letter_count++] = ':'; /* a missing value is told apart from an unknown option */
     for (size_t i = 0; i < option_count; i++) {
-        int has_value = options[i].value != NULL ? required_argument : no_argument;
+        int has_value = options[i].is_given == NULL ? required_argument : no_argument;
         long_options[i] =
             (struct option){options[i].name, has_value, NULL, FIRST_LONG_ANSWER + (int)i};
         if (options[i].letter != 0) {
@@ -155,11 +172,26 @@ bool arguments_parse(const argument_option *options, size_t option_count, int ar
             option = &options[answer - FIRST_LONG_ANSWER];
         else
             option = option_by_letter(options, option_count, answer);
-        if (option->value != NULL)
-            *option->value = optarg;
-        else
-            *option->is_given = true;
+        if (!take_option(option, argv[0]))
+            return false;
     }
     *first_operand = optind;
+    return true;
+}
+
+bool arguments_read_number(const char *text, uint64_t *number)
+{
+    uint64_t result = 0;
+    if (text == NULL || *text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (result > (UINT64_MAX - digit) / 10)
+            return false;
+        result = result * 10 + digit;
+    }
+    *number = result;
     return true;
 }

@@ -9,13 +9,24 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* One option. Exactly one of `is_given` and `value` is set: a switch, or an option with a value. */
+#define ARGUMENTS_MOST_VALUES 64
+
+/* What was given to an option that may come several times, in order; borrowed from argv. */
+typedef struct argument_values {
+    const char *items[ARGUMENTS_MOST_VALUES];
+    size_t count;
+} argument_values;
+
+/* One option. Exactly one of `is_given`, `value` and `values` is set: a switch, an option with a
+ * value, or one that may be repeated. */
 typedef struct argument_option {
-    const char *name;   /* long name without the dashes */
-    char letter;        /* short name, or 0 */
-    bool *is_given;     /* a switch: set to true when it is there */
-    const char **value; /* set to what was given, borrowed from argv; the last one wins */
+    const char *name;        /* long name without the dashes */
+    char letter;             /* short name, or 0 */
+    bool *is_given;          /* a switch: set to true when it is there */
+    const char **value;      /* set to what was given, borrowed from argv; the last one wins */
+    argument_values *values; /* each is added; more than fit are refused */
 } argument_option;
 
 #define ARGUMENTS_MOST_OPTIONS 32
@@ -30,6 +41,10 @@ bool arguments_parse(const argument_option *options, size_t option_count, int ar
  * EXIT_WRONG_USAGE, so that a command can end with it. */
 __attribute__((format(printf, 2, 3), cold)) int arguments_refuse(const char *command_name,
                                                                  const char *format, ...);
+
+/* Reads a whole number in decimal digits. false, with `*number` untouched: anything else, NULL, or
+ * more than 64 bits hold. */
+bool arguments_read_number(const char *text, uint64_t *number);
 
 /* The name nearest to `word`, or NULL if none is near enough to be what was meant. */
 const char *arguments_nearest(const char *word, const char *const *names, size_t name_count);

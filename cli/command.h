@@ -27,5 +27,10 @@ typedef struct command {
 } command;
 
 int command_demo(int argc, char **argv);
+int command_diff(int argc, char **argv);
+int command_replay(int argc, char **argv);
+int command_stats(int argc, char **argv);
+int command_tune(int argc, char **argv);
+int command_verify(int argc, char **argv);
 
 #endif /* HEADROOM_CLI_COMMAND_H */

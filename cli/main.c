@@ -4,9 +4,14 @@
  * command are dealt with here, and so is --help after any command, so that it works the same for
  * all of them. What a command is, and what its result means, is in command.h. */
 #include <locale.h>
+#include <malloc.h> /* mallopt */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h> /* madvise */
+#include <unistd.h>   /* sysconf */
 
 #include "headroom/version.h" /* hr_version_string */
 
@@ -32,12 +37,95 @@ static const command commands[] = {
         .run = command_demo,
     },
     {
+        .name = "diff",
+        .summary = "what grew and what shrank between two recordings",
+        .usage =
+            "usage: headroom diff FILE FILE [--json] [--stacks] [--top N]\n"
+            "\n"
+            "Compares two PyTorch memory snapshots at their peaks: what was live, by the line\n"
+            "of the program that asked for it. Exits with 1 if anything changed.\n"
+            "\n"
+            "  --json      the numbers, as one JSON object\n"
+            "  --stacks    also the innermost frames of each\n"
+            "  --top N     the N largest changes; 10 otherwise, 0 is all\n",
+        .run = command_diff,
+    },
+    {
         .name = "help",
         .summary = "how to use a command",
         .usage = "usage: headroom help [COMMAND]\n"
                  "\n"
                  "Says how COMMAND is used; without COMMAND, which commands there are.\n",
         .run = command_help,
+    },
+    {
+        .name = "replay",
+        .summary = "the same requests under other settings, on other cards",
+        .usage = "usage: headroom replay FILE [OPTION...]\n"
+                 "\n"
+                 "Plays the requests of a PyTorch memory snapshot through the allocator again, on\n"
+                 "a simulated card, and says what it would have reserved. Without --policy and\n"
+                 "--conf: the recorded settings, PyTorch's defaults, and expandable segments.\n"
+                 "Exits with 1 if a run ends out of memory.\n"
+                 "\n"
+                 "  --policy P,...    native, expandable, recorded: in a list with commas\n"
+                 "  --conf STRING     as PYTORCH_CUDA_ALLOC_CONF; may be repeated\n"
+                 "  --card SIZE       what the card has for PyTorch, such as 24GiB\n"
+                 "  --smallest-card   also find the smallest card on which each run completes\n"
+                 "  --empty-cache W   call empty_cache() at every step, phase, or N-th step\n"
+                 "  --torch VERSION   by the rules of that version, such as 2.4\n"
+                 "  --device N        of that device; otherwise the one with the most events\n"
+                 "  --json            the numbers, as one JSON object\n",
+        .run = command_replay,
+    },
+    {
+        .name = "stats",
+        .summary = "what is in a recording: peaks, and who used the memory",
+        .usage =
+            "usage: headroom stats FILE [--json] [--stacks] [--top N] [--torch VERSION]\n"
+            "                      [--no-summary]\n"
+            "\n"
+            "Shows what a PyTorch memory snapshot holds: the settings, the peaks, the largest\n"
+            "users at the peak and at the end, and torch.cuda.memory_summary() as it would\n"
+            "have been printed then.\n"
+            "\n"
+            "  --json            the numbers, as one JSON object\n"
+            "  --no-summary      without memory_summary(), which takes a replay to make\n"
+            "  --stacks          also the innermost frames of each user\n"
+            "  --top N           the N largest users; 10 otherwise, 0 is all\n"
+            "  --torch VERSION   the rules of that version for the summary, such as 2.4\n",
+        .run = command_stats,
+    },
+    {
+        .name = "tune",
+        .summary = "the allocator settings with which a recording fits a card",
+        .usage =
+            "usage: headroom tune FILE --card SIZE [--torch VERSION] [--device N] [--json]\n"
+            "\n"
+            "Tries settings of PYTORCH_CUDA_ALLOC_CONF on the requests of a PyTorch memory\n"
+            "snapshot, each by a replay, and names the best for a card with SIZE for PyTorch.\n"
+            "Exits with 1 if none fits.\n"
+            "\n"
+            "  --card SIZE       the memory to fit into, such as 24GiB\n"
+            "  --torch VERSION   by the rules of that version, such as 2.4\n"
+            "  --device N        of that device; otherwise the one with the most events\n"
+            "  --json            the numbers, as one JSON object\n",
+        .run = command_tune,
+    },
+    {
+        .name = "verify",
+        .summary = "prove the replay on a recording, event by event",
+        .usage =
+            "usage: headroom verify FILE [--torch VERSION] [--expect FILE.json] [--json]\n"
+            "\n"
+            "Replays a PyTorch memory snapshot and compares: every segment event, the address\n"
+            "of every block and the segments at the end must come out as recorded. Exits with\n"
+            "1 at a difference, and shows the first.\n"
+            "\n"
+            "  --expect FILE     what PyTorch said at the end, as JSON, to compare as well\n"
+            "  --torch VERSION   by the rules of that version, such as 2.4\n"
+            "  --json            the result, as one JSON object\n",
+        .run = command_verify,
     },
 };
 
@@ -136,8 +224,33 @@ static int run_program(int argc, char **argv)
     return run_command(argc - 1, argv + 1);
 }
 
+/* A command makes large arrays, gives them back and makes others, then ends. Left to itself, malloc
+ * takes each from the system anew, page by page, and a quarter of the time goes into that; so it
+ * keeps what it has, and has it in huge pages where the system lends them. The room is only
+ * addresses until it is used. Only in the program: what a library's caller does with memory is the
+ * caller's business. */
+static void keep_memory(void)
+{
+#if defined(__GLIBC__)
+    enum { MOST_KEPT_BYTES = 1 << 30, ROOM_BYTES = 512 << 20, STEP_BYTES = 16 << 20 };
+    if (mallopt(M_MMAP_THRESHOLD, MOST_KEPT_BYTES) != 1)
+        return; /* a sanitizer's malloc, which takes no advice */
+    (void)mallopt(M_TRIM_THRESHOLD, MOST_KEPT_BYTES);
+    (void)mallopt(M_TOP_PAD, STEP_BYTES);
+    (void)mallopt(M_ARENA_MAX, 1);
+    char *room = malloc(ROOM_BYTES); /* to be kept, not used: where it is, arrays will be */
+    if (room == NULL)
+        return; /* less is allowed here */
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    size_t skipped_bytes = page_bytes - (uintptr_t)room % page_bytes;
+    (void)madvise(room + skipped_bytes, ROOM_BYTES - skipped_bytes, MADV_HUGEPAGE);
+    free(room);
+#endif
+}
+
 int main(int argc, char **argv)
 {
+    keep_memory();
     setlocale(LC_CTYPE, ""); /* which characters a terminal shows; numbers stay as in C */
     return terminal_finish(run_program(argc, argv));
 }

@@ -6,18 +6,22 @@
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/headroom TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
-install(TARGETS headroom_static headroom_shared EXPORT headroom_targets
+install(TARGETS headroom_static headroom_shared headroom_analysis_static headroom_analysis_shared
+  EXPORT headroom_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS headroom_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# pkg-config: headroom.pc
+# pkg-config: headroom.pc and headroom-analysis.pc
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-configure_file(cmake/headroom.pc.in ${CMAKE_BINARY_DIR}/headroom.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/headroom.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(module headroom headroom-analysis)
+  configure_file(cmake/${module}.pc.in ${CMAKE_BINARY_DIR}/${module}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${module}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
-# CMake: find_package(headroom) gives headroom::headroom and headroom::static
+# CMake: find_package(headroom) gives headroom::headroom and headroom::static, headroom::analysis
+# and headroom::analysis_static
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/headroom)
 configure_package_config_file(cmake/headroomConfig.cmake.in
   ${CMAKE_BINARY_DIR}/headroomConfig.cmake INSTALL_DESTINATION ${package_folder}

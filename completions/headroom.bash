@@ -1,6 +1,28 @@
 # bash completion for headroom
+
+# Files and folders that begin with what was typed.
+_headroom_files() {
+    compopt -o filenames 2>/dev/null
+    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
+# Words out of a list.
+_headroom_words() {
+    mapfile -t COMPREPLY < <(compgen -W "$2" -- "$1")
+}
+
+# The last name in a list with commas between.
+_headroom_policies() {
+    local before=''
+    [[ $1 == *,* ]] && before=${1%,*},
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W 'native expandable recorded' -- "${1##*,}")
+    compopt -o nospace 2>/dev/null
+}
+
 _headroom() {
-    local word=${COMP_WORDS[COMP_CWORD]} command='' index
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
+    local versions='1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14'
+    local commands='demo diff help replay stats tune verify' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -9,9 +31,31 @@ _headroom() {
         fi
     done
     case $command in
-    '') mapfile -t COMPREPLY < <(compgen -W 'demo help --help --version' -- "$word") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W 'demo help' -- "$word") ;;
-    demo) mapfile -t COMPREPLY < <(compgen -W '--help --json --summary' -- "$word") ;;
+    '') _headroom_words "$word" "$commands --help --version"; return ;;
+    help) _headroom_words "$word" "$commands"; return ;;
+    demo) _headroom_words "$word" '--help --json --summary'; return ;;
+    diff) options='--help --json --stacks --top' ;;
+    replay) options='--card --conf --device --empty-cache --help --json --policy
+        --smallest-card --torch' ;;
+    stats) options='--help --json --no-summary --stacks --top --torch' ;;
+    tune) options='--card --device --help --json --torch' ;;
+    verify) options='--expect --help --json --torch' ;;
+    *) return ;;
+    esac
+    case $before in
+    --card) _headroom_words "$word" '8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB' ;;
+    --conf | --device | --top) ;;
+    --empty-cache) _headroom_words "$word" 'step phase' ;;
+    --expect) _headroom_files "$word" ;;
+    --policy) _headroom_policies "$word" ;;
+    --torch) _headroom_words "$word" "$versions" ;;
+    *)
+        if [[ $word == -* ]]; then
+            _headroom_words "$word" "$options"
+        else
+            _headroom_files "$word"
+        fi
+        ;;
     esac
 }
 complete -F _headroom headroom

@@ -1,43 +1,51 @@
 #!/usr/bin/env bash
 # check_symbols.sh [BUILD_FOLDER] - what the libraries show to the programs they are loaded into.
 #
-# The shared library exports names that begin hr_ and are not hr__ (those are for inside); the
-# archive, where visibility cannot hide, has only hr_ and hr__ names, so that it cannot clash with
-# anybody's; and neither asks for a library beyond the C library's own.
+# A shared library exports names that begin hr_ and are not hr__ (those are for inside), and no two
+# of ours export the same one; an archive, where visibility cannot hide, has only hr_ and hr__ names,
+# so that it cannot clash with anybody's. libheadroom asks for nothing beyond the C library's own,
+# libheadroom-analysis for libheadroom and the libraries it reads files with.
 set -euo pipefail
 build=${1:-build}
 faults=0
 fault() { echo "symbols: $*" >&2; faults=$((faults + 1)); }
 
-shared=$build/libheadroom.so
-archive=$build/libheadroom.a
-for library in "$shared" "$archive"; do
-    [ -e "$library" ] || { echo "symbols: no $library; build first" >&2; exit 1; }
-done
+# exported_by SHARED
+exported_by() { nm -D --defined-only "$1" | awk '{ print $NF }'; }
 
-exported=$(nm -D --defined-only "$shared" | awk '{ print $NF }')
-[ -n "$exported" ] || fault "$shared exports nothing"
-for symbol in $exported; do
-    case $symbol in
-    hr__*) fault "$shared exports $symbol, which is internal" ;;
-    hr_*) ;;
-    *) fault "$shared exports $symbol, which is not ours to name" ;;
-    esac
-done
+# check NAME ALLOWED_PATTERN - libNAME.so and libNAME.a; it may need what the pattern matches.
+check() {
+    local shared=$build/lib$1.so archive=$build/lib$1.a allowed=$2 symbol needed library
+    for library in "$shared" "$archive"; do
+        [ -e "$library" ] || { echo "symbols: no $library; build first" >&2; exit 1; }
+    done
+    [ -n "$(exported_by "$shared")" ] || fault "$shared exports nothing"
+    for symbol in $(exported_by "$shared"); do
+        case $symbol in
+        hr__*) fault "$shared exports $symbol, which is internal" ;;
+        hr_*) ;;
+        *) fault "$shared exports $symbol, which is not ours to name" ;;
+        esac
+    done
+    for symbol in $(nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }'); do
+        case $symbol in
+        hr_*) ;;
+        *) fault "$archive defines $symbol, which could clash" ;;
+        esac
+    done
+    for needed in $(readelf -d "$shared" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+        [[ $needed =~ ^($allowed)\.so ]] || fault "$shared needs $needed"
+    done
+}
 
-for symbol in $(nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }'); do
-    case $symbol in
-    hr_*) ;;
-    *) fault "$archive defines $symbol, which could clash" ;;
-    esac
-done
+c_library='libc|libm|libdl|libpthread|ld-linux[^.]*'
+check headroom "$c_library"
+check headroom-analysis "$c_library|libheadroom|libz|liblzma|libzstd"
 
-for needed in $(readelf -d "$shared" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
-    case $needed in
-    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | ld-linux*) ;;
-    *) fault "$shared needs $needed" ;;
-    esac
-done
+twice=$({ exported_by "$build/libheadroom.so"; exported_by "$build/libheadroom-analysis.so"; } |
+    sort | uniq -d)
+[ -z "$twice" ] || fault "exported by both libraries:" $twice
 
-echo "symbols: $(wc -w <<<"$exported") exported, $faults faults"
+count=$({ exported_by "$build/libheadroom.so"; exported_by "$build/libheadroom-analysis.so"; } | wc -l)
+echo "symbols: $count exported, $faults faults"
 [ $faults -eq 0 ]

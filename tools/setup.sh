@@ -19,13 +19,20 @@ build|c_compiler|cc|gcc libc6-dev|the C compiler and the C library headers
 build|cmake_3_22|cmake|cmake|configuring; 3.22 or newer
 build|any_of|ninja make|ninja-build|building
 build|command|pkg-config|pkg-config|finding libraries
+build|module|zlib|zlib1g-dev|recordings compressed with gzip
+build|module|liblzma|liblzma-dev|recordings compressed with xz
+build|module|libzstd|libzstd-dev|recordings compressed with zstd
 build|command|scdoc|scdoc|the man pages
 test|module|cmocka|libcmocka-dev|the unit tests
+test|module|jansson|libjansson-dev|reading JSON, in tests, with another reader than ours
 test|command|clang|clang|the second compiler
 test|clang_runtime|fuzzer|@clang_runtime|sanitizers and fuzzing with clang
 test|any_of|clang++ c++ g++|g++|the public headers as C++11
 test|command|python3|python3|the checks and the command-line tests
 test|command|nm|binutils|the check of exported symbols
+test|command|gzip|gzip|compressed recordings, in tests
+test|command|xz|xz-utils|compressed recordings, in tests
+test|command|zstd|zstd|compressed recordings, in tests
 bench|command|valgrind|valgrind|counting instructions
 style|command|clang-format|clang-format|make format
 style|command|clang-tidy|clang-tidy|make tidy

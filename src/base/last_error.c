@@ -1,8 +1,8 @@
 /* last_error.c - what the last failing call on each thread had to say.
  *
  * The detail lives in thread-local storage, so that one thread's failure never overwrites the text
- * another is about to print, and no lock is needed. It is in a file of its own because there must be
- * one such place in a process: libheadroom-analysis has copies of base's other files inside, and
+ * another is about to print, and no lock is needed. It is in a file of its own because there must
+ * be one such place in a process: libheadroom-analysis has copies of base's other files inside, and
  * puts its words here, through hr_set_last_error(). */
 #include "headroom/status.h"
 

@@ -12,8 +12,9 @@ what must come out:
 
 `is` compares exactly; `matches` takes each line as a regular expression for one whole line of the
 output, where a line with only `...` stands for any number of lines. A stream that is not mentioned
-must be empty. Several `$` lines make one script. The program is found as `headroom`; the locale is
-C, and no variable that changes how output looks is set, unless the case sets it.
+must be empty. Several `$` lines make one script. The program is found as `headroom`, the
+folder tests/data as $DATA; the locale is C, and no variable that changes how output looks is set,
+unless the case sets it.
 """
 import os
 import pathlib
@@ -24,6 +25,7 @@ import tempfile
 
 SECTION = re.compile(r"^(stdout|stderr) (is|matches)$")
 TIME_LIMIT_SECONDS = 50
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 
 
 class CaseError(Exception):
@@ -85,6 +87,7 @@ def run(program, script):
                    if name not in ("NO_COLOR", "COLUMNS", "LANG") and not name.startswith("LC_")}
     environment["PATH"] = f"{program.parent}{os.pathsep}{environment.get('PATH', '')}"
     environment["LC_ALL"] = "C"
+    environment["DATA"] = str(DATA)
     with tempfile.TemporaryDirectory() as folder:
         return subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True, check=False,

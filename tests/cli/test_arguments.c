@@ -13,18 +13,21 @@ typedef struct outcome {
     bool is_accepted;
     bool is_json;
     const char *card;
+    argument_values confs;
     char message[256]; /* what went to standard error */
     const char *operands[MOST_WORDS];
     int operand_count;
 } outcome;
 
-/* Parses `words`, which ends with NULL, for a command "test" with --json (-j) and --card VALUE. */
+/* Parses `words`, which ends with NULL, for a command "test" with --json (-j), --card VALUE and
+ * --conf VALUE, which may be repeated. */
 static outcome parse(char **words)
 {
     outcome result = {.is_json = false, .card = "unset"};
     const argument_option options[] = {
         {.name = "json", .letter = 'j', .is_given = &result.is_json},
         {.name = "card", .value = &result.card},
+        {.name = "conf", .values = &result.confs},
     };
     char *argv[MOST_WORDS + 2] = {(char *)"test"};
     int argc = 1, first_operand = 0;
@@ -35,7 +38,7 @@ static outcome parse(char **words)
     FILE *real_stderr = stderr;
     stderr = fmemopen(result.message, sizeof result.message, "w");
     assert_non_null(stderr);
-    result.is_accepted = arguments_parse(options, 2, argc, argv, &first_operand);
+    result.is_accepted = arguments_parse(options, 3, argc, argv, &first_operand);
     fclose(stderr);
     stderr = real_stderr;
     for (int i = first_operand; result.is_accepted && i < argc; i++)
@@ -73,6 +76,59 @@ static void the_last_of_several_values_wins(void **state)
     (void)state;
     assert_string_equal(PARSE("--card=1", "--card", "2").card, "2");
     assert_string_equal(PARSE("--card=").card, "");
+}
+
+static void an_option_that_may_be_repeated_keeps_every_value_in_order(void **state)
+{
+    (void)state;
+    outcome result = PARSE("--conf", "a:1", "file", "--conf=", "--conf=b:2");
+    assert_int_equal(result.confs.count, 3);
+    assert_string_equal(result.confs.items[0], "a:1");
+    assert_string_equal(result.confs.items[1], "");
+    assert_string_equal(result.confs.items[2], "b:2");
+    assert_int_equal(result.operand_count, 1);
+}
+
+static void more_values_than_fit_are_refused(void **state)
+{
+    argument_values values = {.count = ARGUMENTS_MOST_VALUES - 1};
+    const argument_option options[] = {{.name = "conf", .values = &values}};
+    char *argv[] = {(char *)"test", (char *)"--conf=x", (char *)"--conf=y", NULL};
+    char message[128] = "";
+    int first_operand = 0;
+    (void)state;
+    FILE *real_stderr = stderr;
+    stderr = fmemopen(message, sizeof message, "w");
+    assert_non_null(stderr);
+    bool is_accepted = arguments_parse(options, 1, 3, argv, &first_operand);
+    fclose(stderr);
+    stderr = real_stderr;
+    assert_false(is_accepted);
+    assert_int_equal(values.count, ARGUMENTS_MOST_VALUES);
+    assert_non_null(strstr(message, "option '--conf' is given more than 64 times"));
+}
+
+static void a_number_is_digits_that_fit_64_bits(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "-1",
+                                      "+1",
+                                      " 1",
+                                      "1 ",
+                                      "0x10",
+                                      "1.5",
+                                      "18446744073709551616",
+                                      "99999999999999999999999"};
+    uint64_t number = 77;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(arguments_read_number(bad[i], &number));
+    assert_false(arguments_read_number(NULL, &number));
+    assert_int_equal(number, 77);
+    assert_true(arguments_read_number("18446744073709551615", &number));
+    assert_true(number == UINT64_MAX);
+    assert_true(arguments_read_number("007", &number));
+    assert_int_equal(number, 7);
 }
 
 static void two_dashes_end_the_options(void **state)
@@ -129,6 +185,9 @@ int main(void)
         cmocka_unit_test(options_and_operands_come_in_any_order),
         cmocka_unit_test(absent_options_leave_their_variables_alone),
         cmocka_unit_test(the_last_of_several_values_wins),
+        cmocka_unit_test(an_option_that_may_be_repeated_keeps_every_value_in_order),
+        cmocka_unit_test(more_values_than_fit_are_refused),
+        cmocka_unit_test(a_number_is_digits_that_fit_64_bits),
         cmocka_unit_test(two_dashes_end_the_options),
         cmocka_unit_test(each_refusal_names_the_option_and_the_help),
         cmocka_unit_test(a_word_half_wrong_is_another_word),

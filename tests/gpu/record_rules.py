@@ -5,9 +5,8 @@
 
 Random allocations and frees under unusual settings, one process a case: roundup tables, slack for
 oversize blocks, other segment sizes, garbage collection, limits that are no whole number of bytes, streams
-under a limit, unsplit private pools. Writes CASE.pickle.xz and CASE.json for each, in the form that
-tests/support/extract_trace.py reads, so that tests/integration/test_recordings.c can hold the engine
-against them (HEADROOM_CORPUS=OUTPUT_FOLDER).
+under a limit, unsplit private pools. Writes CASE.pickle.xz and CASE.json (what PyTorch said at the
+end) for each: `headroom verify CASE.pickle.xz --expect CASE.json`.
 """
 import json
 import lzma

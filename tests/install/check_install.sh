@@ -42,6 +42,11 @@ export PKG_CONFIG_PATH=$library_folder/pkgconfig
 # shellcheck disable=SC2046  # pkg-config answers with words
 "$cc" -Wall -Werror "$here/consumer.c" -o "$stage/by_pkg_config" $(pkg-config --cflags --libs headroom)
 LD_LIBRARY_PATH=$library_folder "$stage/by_pkg_config" || fail "the pkg-config program failed"
+# shellcheck disable=SC2046
+"$cc" -Wall -Werror "$here/analysis_consumer.c" -o "$stage/analysis_by_pkg_config" \
+    $(pkg-config --cflags --libs headroom-analysis)
+LD_LIBRARY_PATH=$library_folder "$stage/analysis_by_pkg_config" ||
+    fail "the pkg-config program of the analysis library failed"
 readelf -d "$stage/by_pkg_config" | grep -q 'NEEDED.*libheadroom\.so\.[0-9]' ||
     fail "the program was not linked with the soname"
 
@@ -49,8 +54,9 @@ readelf -d "$stage/by_pkg_config" | grep -q 'NEEDED.*libheadroom\.so\.[0-9]' ||
     >"$stage/configure.log" 2>&1 || { cat "$stage/configure.log"; fail "find_package failed"; }
 "$cmake" --build "$stage/by_cmake" >"$stage/build.log" 2>&1 || {
     cat "$stage/build.log"; fail "the find_package project does not build"; }
-"$stage/by_cmake/consumer_headroom" || fail "the program with headroom::headroom failed"
-"$stage/by_cmake/consumer_static" || fail "the program with headroom::static failed"
+for kind in headroom static analysis analysis_static; do
+    "$stage/by_cmake/consumer_$kind" || fail "the program with headroom::$kind failed"
+done
 
 DESTDIR=$stage/root "$cmake" -DMANIFEST="$manifest" -P "$root/cmake/uninstall.cmake"
 left=$(find "$stage/root" \( -not -type d -o -name headroom -not -path "$place" \) -print)

@@ -1,0 +1,66 @@
+/* command_stats.c - `headroom stats FILE`: what is in a recording. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "headroom/analysis.h"
+#include "headroom/report.h"
+
+#include "arguments.h"
+#include "command.h"
+#include "recording_command.h"
+
+typedef struct stats_order {
+    const char *path;
+    const char *torch_version;
+    size_t most_rows;
+    bool has_json, has_stacks, has_no_summary;
+} stats_order;
+
+static int show_stats(const char *command_name, const stats_order *order)
+{
+    hr_recording *recording;
+    hr_recording_stats *stats;
+    int exit_status = recording_command_open(command_name, order->path, &recording);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    const hr_stats_options options = {
+        .struct_size = sizeof options,
+        .torch_version = order->torch_version,
+        .most_usages = order->most_rows == SIZE_MAX ? 0 : order->most_rows,
+        .without_summary = order->has_no_summary,
+    };
+    hr_status status = hr_recording_stats_make(recording, &options, &stats);
+    if (status == HR_OK) {
+        hr_report_form form = recording_command_form(order->path, order->has_json);
+        form.most_rows = order->most_rows;
+        form.has_stacks = order->has_stacks;
+        status = hr_report_stats(stats, &form, &recording_command_output);
+        hr_recording_stats_free(stats);
+    }
+    if (status != HR_OK)
+        exit_status = recording_command_fail(command_name, order->path, status);
+    hr_recording_close(recording);
+    return exit_status;
+}
+
+int command_stats(int argc, char **argv)
+{
+    stats_order order = {0};
+    const char *top = NULL;
+    const argument_option options[] = {
+        {.name = "json", .is_given = &order.has_json},
+        {.name = "no-summary", .is_given = &order.has_no_summary},
+        {.name = "stacks", .is_given = &order.has_stacks},
+        {.name = "top", .value = &top},
+        {.name = "torch", .value = &order.torch_version},
+    };
+    int first_operand = 0;
+    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+        return EXIT_WRONG_USAGE;
+    if (argc - first_operand != 1)
+        return arguments_refuse(argv[0], "expected one file, not %d", argc - first_operand);
+    if (!recording_command_read_top(argv[0], top, &order.most_rows))
+        return EXIT_WRONG_USAGE;
+    order.path = argv[first_operand];
+    return show_stats(argv[0], &order);
+}

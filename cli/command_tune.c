@@ -1,0 +1,67 @@
+/* command_tune.c - `headroom tune FILE --card SIZE`: the setting under which it fits. */
+#include <stdbool.h>
+
+#include "headroom/analysis.h"
+#include "headroom/report.h"
+
+#include "arguments.h"
+#include "command.h"
+#include "progress.h"
+#include "recording_command.h"
+
+static hr_status tune(const hr_recording *recording, hr_tune_options *options,
+                      hr_tune_report **report)
+{
+    progress line;
+    progress_begin(&line, "trying settings");
+    options->progress = progress_show;
+    options->progress_context = &line;
+    hr_status status = hr_recording_tune(recording, options, report);
+    progress_end(&line);
+    return status;
+}
+
+static int show_tuning(const char *command_name, const char *path, hr_tune_options *options,
+                       bool has_json)
+{
+    hr_recording *recording;
+    hr_tune_report *report;
+    int exit_status = recording_command_open(command_name, path, &recording);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    hr_status status = tune(recording, options, &report);
+    if (status == HR_OK) {
+        const hr_report_form form = recording_command_form(path, has_json);
+        status = hr_report_tune(report, &form, &recording_command_output);
+        exit_status = report->fits ? EXIT_DONE : EXIT_SOMETHING_TO_SEE;
+        hr_tune_report_free(report);
+    }
+    if (status != HR_OK)
+        exit_status = recording_command_fail(command_name, path, status);
+    hr_recording_close(recording);
+    return exit_status;
+}
+
+int command_tune(int argc, char **argv)
+{
+    bool has_json = false;
+    const char *card = NULL, *device = NULL;
+    hr_tune_options order = {.struct_size = sizeof order};
+    const argument_option options[] = {
+        {.name = "card", .value = &card},
+        {.name = "device", .value = &device},
+        {.name = "json", .is_given = &has_json},
+        {.name = "torch", .value = &order.torch_version},
+    };
+    int first_operand = 0;
+    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+        return EXIT_WRONG_USAGE;
+    if (argc - first_operand != 1)
+        return arguments_refuse(argv[0], "expected one file, not %d", argc - first_operand);
+    if (card == NULL)
+        return arguments_refuse(argv[0], "--card is needed: the memory to fit into, such as 24GiB");
+    if (!recording_command_read_size(argv[0], "card", card, &order.card_bytes) ||
+        !recording_command_read_device(argv[0], device, &order.device))
+        return EXIT_WRONG_USAGE;
+    return show_tuning(argv[0], argv[first_operand], &order, has_json);
+}

@@ -1,0 +1,137 @@
+/* recording_command.c - the way from a path to a recording, and from a failure to its words. */
+#include "recording_command.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "headroom/units.h"
+
+#include "arguments.h"
+#include "command.h"
+#include "progress.h"
+#include "terminal.h"
+
+#define USUAL_ROWS 10
+
+int recording_command_open(const char *command_name, const char *path, hr_recording **out)
+{
+    progress line;
+    if (path[0] == '\0') /* as an unset variable in a script leaves it */
+        return arguments_refuse(command_name, "the name of the file is empty");
+    progress_begin(&line, "reading");
+    const hr_open_options options = {
+        .struct_size = sizeof options,
+        .progress = progress_show,
+        .progress_context = &line,
+    };
+    hr_status status = hr_recording_open(path, &options, out);
+    progress_end(&line);
+    return status == HR_OK ? EXIT_DONE : recording_command_fail(command_name, path, status);
+}
+
+static const char *name_of(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+/* The system's own words for a file that cannot be opened name it already. */
+static bool begins_with_path(const char *detail, const char *path)
+{
+    size_t length = strlen(path);
+    return strncmp(detail, path, length) == 0 && detail[length] == ':';
+}
+
+/* The detail may quote the file, and a file may hold what steers a terminal. */
+static void print_safely(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
+    }
+    fputc('\n', stderr);
+}
+
+int recording_command_fail(const char *command_name, const char *path, hr_status status)
+{
+    const char *detail = hr_last_error();
+    if (detail[0] == '\0')
+        detail = hr_status_message(status);
+    if (status == HR_ERR_BAD_SETTING || status == HR_ERR_INVALID_ARGUMENT)
+        return arguments_refuse(command_name, "%s", detail);
+    if (status == HR_ERR_FILE && ferror(stdout) != 0)
+        return EXIT_COULD_NOT; /* main() says so, of every command */
+    fprintf(stderr, "headroom %s: ", command_name);
+    if (!begins_with_path(detail, path))
+        fprintf(stderr, "%s: ", name_of(path));
+    print_safely(detail);
+    return EXIT_COULD_NOT;
+}
+
+hr_report_form recording_command_form(const char *path, bool is_json)
+{
+    const terminal output = terminal_look();
+    return (hr_report_form){
+        .struct_size = sizeof(hr_report_form),
+        .is_json = is_json,
+        .has_colour = output.has_colour,
+        .has_utf8 = output.has_utf8,
+        .width_columns = output.width_columns,
+        .file = name_of(path),
+    };
+}
+
+static bool write_to_standard_output(void *context, const char *bytes, size_t size_bytes)
+{
+    (void)context;
+    if (fwrite(bytes, 1, size_bytes, stdout) == size_bytes)
+        return true;
+    if (errno != EPIPE)
+        return false;
+    clearerr(stdout); /* a reader that went away (`| head`) has what it wanted */
+    return true;
+}
+
+const hr_output recording_command_output = {NULL, write_to_standard_output};
+
+bool recording_command_read_size(const char *command_name, const char *option, const char *text,
+                                 uint64_t *size_bytes)
+{
+    uint64_t size;
+    if (hr_parse_size(text, &size) != HR_OK) {
+        arguments_refuse(command_name, "--%s: %s", option, hr_last_error());
+        return false;
+    }
+    if (size == 0) {
+        arguments_refuse(command_name, "--%s: expected more than 0 bytes", option);
+        return false;
+    }
+    *size_bytes = size;
+    return true;
+}
+
+bool recording_command_read_device(const char *command_name, const char *text, int *device)
+{
+    uint64_t number;
+    *device = HR_BUSIEST_DEVICE;
+    if (text == NULL)
+        return true;
+    if (!arguments_read_number(text, &number) || number > INT_MAX) {
+        arguments_refuse(command_name, "--device: expected a number such as 0, not '%s'", text);
+        return false;
+    }
+    *device = (int)number;
+    return true;
+}
+
+bool recording_command_read_top(const char *command_name, const char *text, size_t *most_rows)
+{
+    uint64_t number = USUAL_ROWS;
+    if (text != NULL && !arguments_read_number(text, &number)) {
+        arguments_refuse(command_name, "--top: expected a number, 0 being all, not '%s'", text);
+        return false;
+    }
+    *most_rows = number == 0 || number > SIZE_MAX ? SIZE_MAX : (size_t)number;
+    return true;
+}

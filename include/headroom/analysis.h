@@ -1,0 +1,364 @@
+/* analysis.h - recordings: open one, look into it, hold it against the rules, replay it.
+ *
+ * A recording is a PyTorch memory snapshot (torch.cuda.memory._dump_snapshot(), _snapshot(),
+ * memory_snapshot(), or what recording.h writes), of any version, pickled or as JSON, plain or
+ * compressed with gzip, xz or zstd. Files are never executed: a pickle that names or calls anything
+ * is refused.
+ *
+ * Replay runs the allocator of headroom.h, with its rules for every version and setting, on a
+ * simulated device. verify proves it on the recording at hand: what PyTorch recorded must come out
+ * again, event by event.
+ *
+ * Results are owned by the library: read-only, freed with the function named beside them. What is
+ * not known is HR_UNKNOWN, never a guess. A recording may be read by several threads at once.
+ *
+ * Link with -lheadroom-analysis. Reading order: hr_recording_open(), hr_recording_stats(),
+ * hr_recording_verify(), hr_recording_replay(), hr_recording_tune(), hr_recordings_diff(); then
+ * report.h to print what they return. */
+#ifndef HEADROOM_ANALYSIS_H
+#define HEADROOM_ANALYSIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/headroom.h" /* hr_stream, hr_action */
+#include "headroom/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hr_recording hr_recording; /* opaque */
+
+#define HR_UNKNOWN UINT64_MAX
+#define HR_BUSIEST_DEVICE (-2) /* the device with the most events */
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Called now and then from the thread that called; `done` rises from 0 to 1, or is negative where
+ * the end is not in sight. Returns false to stop: the call then fails with HR_ERR_WRONG_STATE. */
+typedef bool (*hr_progress)(void *context, double done);
+
+typedef struct hr_open_options {
+    size_t struct_size;          /* sizeof(hr_open_options) */
+    uint64_t memory_limit_bytes; /* the most that reading may hold; 0 = 16 GiB */
+    hr_progress progress;        /* or NULL */
+    void *progress_context;
+} hr_open_options;
+
+/* Reads a file; "-" is standard input. `options` may be NULL.
+ *
+ * HR_ERR_FILE           it cannot be opened or read
+ * HR_ERR_CORRUPT_FILE   not a snapshot, cut short, damaged, or it wants to run code;
+ * hr_last_error() says what was expected, what was found, and where HR_ERR_UNSUPPORTED    larger or
+ * deeper than the limits HR_ERR_HOST_MEMORY */
+HR_API HR_MUST_CHECK hr_status hr_recording_open(const char *path, const hr_open_options *options,
+                                                 hr_recording **out);
+
+/* The same for bytes in memory, which are borrowed for the call. */
+HR_API HR_MUST_CHECK hr_status hr_recording_open_memory(const void *bytes, size_t size_bytes,
+                                                        const hr_open_options *options,
+                                                        hr_recording **out);
+HR_API void hr_recording_close(hr_recording *recording); /* NULL does nothing */
+
+/* ---- looking into it ------------------------------------------------------------------------- */
+
+/* One line of a stack. Strings are the recording's. */
+typedef struct hr_frame {
+    const char *function;
+    const char *file;
+    uint32_t line;
+} hr_frame;
+
+/* Live blocks with one stack, together. */
+typedef struct hr_usage {
+    const hr_frame *frames; /* innermost first; none: no stack was recorded, or no Python frame */
+    size_t frame_count;
+    const hr_frame *where; /* the innermost frame outside torch and its libraries; NULL = none */
+    const char *category;  /* "weights", "optimizer", "forward", "backward", ...: by the stack */
+    bool has_stack;        /* a stack was captured, be it empty */
+    uint64_t bytes;        /* after rounding to 512 */
+    uint64_t block_count;
+    uint64_t largest_bytes; /* of one block */
+} hr_usage;
+
+/* What was live at one instant, largest first; usages of the same stack are one. */
+typedef struct hr_moment {
+    uint64_t event;          /* index in the trace; HR_UNKNOWN: the end state, without a trace */
+    int64_t time_us;         /* since 1970; INT64_MIN = not known */
+    uint64_t live_bytes;     /* requests rounded up to 512 bytes, until their free completed */
+    uint64_t reserved_bytes; /* HR_UNKNOWN where the trace does not tell */
+    uint64_t block_count;
+    const hr_usage *usages;
+    size_t usage_count;
+    const hr_usage *categories; /* the same by category: frames and where are empty */
+    size_t category_count;
+} hr_moment;
+
+/* One device of a recording. */
+typedef struct hr_device_stats {
+    int device; /* -1: pinned host memory */
+    uint64_t event_count;
+    uint64_t action_counts[HR_ACTION_OOM + 1]; /* by hr_action */
+    uint64_t other_event_count;                /* of kinds that are not in hr_action */
+    int64_t first_time_us, last_time_us;       /* INT64_MIN = not known */
+    uint64_t stream_count;
+    uint64_t private_pool_count;
+
+    /* The end, by the segments in the file. */
+    uint64_t segment_count, block_count;
+    uint64_t reserved_bytes, allocated_bytes, active_bytes;
+    uint64_t requested_bytes; /* HR_UNKNOWN before PyTorch 2.0 */
+    uint64_t largest_free_block_bytes;
+    uint64_t expandable_segment_count;
+
+    /* Over the trace. */
+    uint64_t peak_reserved_bytes; /* HR_UNKNOWN without a trace */
+    uint64_t peak_reserved_event;
+    bool is_truncated;           /* it does not begin at the first allocation */
+    uint64_t initial_live_bytes; /* live before the first kept event, as far as can be told */
+    uint64_t initial_block_count;
+    uint64_t stackless_count; /* allocs without any frame */
+    uint64_t step_count;      /* training steps found in the trace; 0 = none found */
+    hr_moment peak;           /* of live bytes */
+    hr_moment end;
+
+    /* The first out-of-memory event. */
+    bool has_oom;
+    uint64_t oom_event, oom_tried_bytes, oom_device_free_bytes;
+
+    /* torch.cuda.memory_summary() as PyTorch would have printed it at the end: by replay, and only
+     * where replay reproduces the recording from the first allocation on. NULL otherwise, and
+     * `summary_reason` says why. */
+    const char *summary;
+    const char *summary_reason;
+} hr_device_stats;
+
+typedef struct hr_setting {
+    const char *key;
+    const char *value;
+} hr_setting;
+
+typedef struct hr_recording_stats {
+    const char *encoding;    /* "pickle", "json" */
+    const char *compression; /* "plain", "gzip", "xz", "zstd" */
+    uint64_t file_bytes, uncompressed_bytes;
+    uint64_t model_bytes;       /* host memory that the recording takes, opened */
+    const char *oldest_version; /* of PyTorch that could have written it, by its fields; NULL */
+    const char *newest_version;
+    const char *conf; /* PYTORCH_CUDA_ALLOC_CONF; NULL = not recorded */
+    const hr_setting *settings;
+    size_t setting_count;
+    uint64_t stack_count, frame_count, annotation_count;
+    uint64_t unknown_field_count; /* left out by the reader */
+    const char *first_unknown_field;
+    const hr_device_stats *devices; /* the host's, if any, last */
+    size_t device_count;
+    const char *const *warnings; /* what a reader should know: a cut ring, no stacks ... */
+    size_t warning_count;
+} hr_recording_stats;
+
+typedef struct hr_stats_options {
+    size_t struct_size;
+    const char *torch_version; /* for the summary; NULL = the newest that fits the file, "2.11" if
+                                  it does */
+    size_t most_usages;        /* of a moment; 0 = all */
+    bool without_summary;      /* no replay */
+} hr_stats_options;
+
+HR_API HR_MUST_CHECK hr_status hr_recording_stats_make(const hr_recording *recording,
+                                                       const hr_stats_options *options,
+                                                       hr_recording_stats **out);
+HR_API void hr_recording_stats_free(hr_recording_stats *stats);
+
+/* ---- verify ---------------------------------------------------------------------------------- */
+
+typedef struct hr_verify_options {
+    size_t struct_size;
+    const char *torch_version; /* NULL: the newest that fits the file, "2.11" if it does */
+    const char *expect_path;   /* what PyTorch said at the end, as JSON; NULL = none */
+    hr_progress progress;
+    void *progress_context;
+} hr_verify_options;
+
+typedef struct hr_difference {
+    int device;
+    uint64_t event;          /* index in that device's trace; HR_UNKNOWN: the end state */
+    const char *expected;    /* as recorded, in words */
+    const char *got;         /* as replayed */
+    const char *explanation; /* a sentence or two: what it means */
+} hr_difference;
+
+typedef struct hr_verify_result {
+    bool is_exact;             /* all that can be verified matched */
+    const char *torch_version; /* whose rules were used */
+    uint64_t event_count;
+    uint64_t segment_events_recorded, segment_events_matched;
+    uint64_t placements_recorded, placements_matched;
+    uint64_t end_segments_recorded, end_segments_matched; /* the final layout, blocks included */
+    uint64_t statistics_recorded, statistics_matched;     /* of expect_path; 0 without */
+    bool has_expectation;
+    const hr_difference *first_difference; /* NULL = none */
+    const char *const *unverifiable;       /* why some things could not be verified */
+    size_t unverifiable_count;
+    /* The limit under which the recording ran, as far as it shows: at least, less than. HR_UNKNOWN
+     * where it does not. Of the busiest device. */
+    uint64_t limit_at_least_bytes, limit_below_bytes;
+} hr_verify_result;
+
+HR_API HR_MUST_CHECK hr_status hr_recording_verify(const hr_recording *recording,
+                                                   const hr_verify_options *options,
+                                                   hr_verify_result **out);
+HR_API void hr_verify_result_free(hr_verify_result *result);
+
+/* ---- replay ---------------------------------------------------------------------------------- */
+
+typedef enum hr_empty_cache {
+    HR_EMPTY_CACHE_NEVER,
+    HR_EMPTY_CACHE_STEPS, /* after every `empty_cache_every`-th training step */
+    HR_EMPTY_CACHE_PHASES /* where the kind of work changes: training to evaluation and back */
+} hr_empty_cache;
+
+/* One run to make. `policy`: "native" (PyTorch's defaults), "expandable"
+ * (expandable_segments:True), "recorded" (the file's own settings), "conf" (with `conf`). */
+typedef struct hr_replay_run {
+    const char *policy;
+    const char *conf; /* of "conf"; else NULL */
+} hr_replay_run;
+
+typedef struct hr_replay_options {
+    size_t struct_size;
+    const hr_replay_run *runs; /* NULL: recorded, native and expandable, each setting once */
+    size_t run_count;
+    const char *torch_version; /* NULL as above */
+    int device;                /* HR_BUSIEST_DEVICE */
+    uint64_t card_bytes; /* what the card has for PyTorch; 0: as in the recording where it shows
+                            that (it ran out of memory), else without end */
+    bool find_smallest_card;
+    hr_empty_cache empty_cache;
+    uint64_t empty_cache_every; /* of STEPS; 0 = 1 */
+    hr_progress progress;
+    void *progress_context;
+} hr_replay_options;
+
+/* Numbers of driver calls, by kind. */
+typedef struct hr_replay_calls {
+    uint64_t alloc, free, create, release, map, unmap, set_access;
+} hr_replay_calls;
+
+typedef struct hr_replay_result {
+    const char *policy;
+    const char *conf;     /* what it was replayed with */
+    uint64_t card_bytes;  /* HR_UNKNOWN: without end */
+    bool is_complete;     /* never ran out of memory */
+    uint64_t events_done; /* how far it got */
+    uint64_t peak_reserved_bytes;
+    uint64_t peak_live_bytes; /* reached by this run: less than the recording's if it ended early */
+    uint64_t peak_allocated_bytes; /* live as this setting rounds */
+    double ratio;                  /* peak reserved / peak live, both of this run */
+    uint64_t retries;
+    uint64_t trims; /* empty_cache() calls inserted */
+    bool has_oom;
+    uint64_t oom_event;       /* of the trace */
+    uint64_t oom_tried_bytes; /* what the device was asked for */
+    uint64_t oom_reserved_bytes, oom_allocated_bytes;
+    bool is_past_recorded_oom; /* served a request that failed in the recording */
+    hr_replay_calls calls;
+    uint64_t device_ns;           /* by the measured cost of each call */
+    uint64_t longest_stall_ns;    /* the dearest moment: a request with all its calls */
+    uint64_t smallest_card_bytes; /* HR_UNKNOWN: not asked for, or none */
+} hr_replay_result;
+
+typedef struct hr_replay_report {
+    int device;
+    uint64_t event_count;
+    uint64_t peak_live_bytes;
+    uint64_t peak_live_event;
+    uint64_t recorded_oom_event; /* HR_UNKNOWN = none */
+    uint64_t step_count;
+    const hr_replay_result *results; /* in the order of the runs */
+    size_t result_count;
+    const char *const *notes; /* what was concluded or left out: a cut ring, several devices ... */
+    size_t note_count;
+} hr_replay_report;
+
+/* HR_ERR_CORRUPT_FILE  the recording has no trace
+ * HR_ERR_BAD_SETTING   a conf cannot be used; hr_last_error() names it
+ * HR_ERR_INVALID_ARGUMENT  unknown policy, version or device
+ * HR_ERR_UNSUPPORTED   empty_cache by steps or phases, and none were found */
+HR_API HR_MUST_CHECK hr_status hr_recording_replay(const hr_recording *recording,
+                                                   const hr_replay_options *options,
+                                                   hr_replay_report **out);
+HR_API void hr_replay_report_free(hr_replay_report *report);
+
+/* ---- tune ------------------------------------------------------------------------------------ */
+
+typedef struct hr_tune_options {
+    size_t struct_size;
+    uint64_t card_bytes; /* not 0 */
+    const char *torch_version;
+    int device; /* HR_BUSIEST_DEVICE */
+    hr_progress progress;
+    void *progress_context;
+} hr_tune_options;
+
+typedef struct hr_tune_report {
+    int device;
+    uint64_t event_count;
+    uint64_t card_bytes;
+    uint64_t peak_live_bytes;
+    bool is_possible; /* what is live at once does not exceed the card; blocks that only wait for
+                         other streams are left out of that */
+    bool fits;        /* `best` completes */
+    const hr_replay_result *best;     /* of `tried`; the one that got farthest if none fits */
+    const hr_replay_result *recorded; /* of `tried`: the file's own settings */
+    const hr_replay_result *tried;    /* best first */
+    size_t tried_count;
+    const char *const *warnings; /* settings people recommend that make it worse here */
+    size_t warning_count;
+    const char *const *notes;
+    size_t note_count;
+} hr_tune_report;
+
+HR_API HR_MUST_CHECK hr_status hr_recording_tune(const hr_recording *recording,
+                                                 const hr_tune_options *options,
+                                                 hr_tune_report **out);
+HR_API void hr_tune_report_free(hr_tune_report *report);
+
+/* ---- diff ------------------------------------------------------------------------------------ */
+
+/* Live blocks with one stack (or of one category) in two recordings, at their peaks. */
+typedef struct hr_change {
+    const hr_frame *frames;
+    size_t frame_count;
+    const hr_frame *where;
+    const char *category;
+    uint64_t before_bytes, after_bytes;
+    uint64_t before_count, after_count;
+} hr_change;
+
+typedef struct hr_diff_report {
+    int before_device, after_device;
+    hr_moment before, after; /* the peaks; usages and categories are not filled */
+    uint64_t before_peak_reserved_bytes, after_peak_reserved_bytes;
+    uint64_t before_event_count, after_event_count;
+    const char *before_conf, *after_conf; /* NULL = not recorded */
+    const hr_change *changes; /* by stack, largest difference first, without what stayed the same */
+    size_t change_count;
+    const hr_change *categories; /* all, largest difference first */
+    size_t category_count;
+    bool is_same; /* neither grew nor shrank anywhere */
+    const char *const *notes;
+    size_t note_count;
+} hr_diff_report;
+
+/* `before` and `after` must outlive the report: it shows their strings. */
+HR_API HR_MUST_CHECK hr_status hr_recordings_diff(const hr_recording *before,
+                                                  const hr_recording *after, hr_diff_report **out);
+HR_API void hr_diff_report_free(hr_diff_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HEADROOM_ANALYSIS_H */

@@ -1,0 +1,55 @@
+/* report.h - what analysis.h found, as text for people or as JSON for programs.
+ *
+ * JSON is one object on one line, with "schema": 1; what is not known is null; sizes are bytes. Its
+ * fields are documented in the manual page of the command of the same name, and stay.
+ *
+ * Link with -lheadroom-analysis. */
+#ifndef HEADROOM_REPORT_H
+#define HEADROOM_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "headroom/analysis.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where it goes. `write` returns false to end it. */
+typedef struct hr_output {
+    void *context;
+    bool (*write)(void *context, const char *bytes, size_t size_bytes);
+} hr_output;
+
+/* How it looks. All zero: plain ASCII, 80 columns. */
+typedef struct hr_report_form {
+    size_t struct_size; /* sizeof(hr_report_form) */
+    bool is_json;
+    bool has_colour;
+    bool has_utf8;
+    unsigned width_columns; /* 0 = 80; less than 40 counts as 40 */
+    size_t most_rows;       /* of a list of users or changes; 0 = 10, SIZE_MAX = all */
+    bool has_stacks;        /* text: the innermost frames below each user; JSON has them anyway */
+    const char *file;       /* what it is about, as its user wrote it; NULL = not named */
+    const char *other_file; /* of diff: the second */
+} hr_report_form;
+
+/* Each: HR_ERR_FILE if `write` ended it, HR_ERR_HOST_MEMORY. `form` may be NULL. */
+HR_API HR_MUST_CHECK hr_status hr_report_stats(const hr_recording_stats *stats,
+                                               const hr_report_form *form, const hr_output *output);
+HR_API HR_MUST_CHECK hr_status hr_report_verify(const hr_verify_result *result,
+                                                const hr_report_form *form,
+                                                const hr_output *output);
+HR_API HR_MUST_CHECK hr_status hr_report_replay(const hr_replay_report *report,
+                                                const hr_report_form *form,
+                                                const hr_output *output);
+HR_API HR_MUST_CHECK hr_status hr_report_tune(const hr_tune_report *report,
+                                              const hr_report_form *form, const hr_output *output);
+HR_API HR_MUST_CHECK hr_status hr_report_diff(const hr_diff_report *report,
+                                              const hr_report_form *form, const hr_output *output);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HEADROOM_REPORT_H */

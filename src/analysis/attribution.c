@@ -1,0 +1,304 @@
+/* attribution.c - the table of what lines in a stack mean.
+ *
+ * A stack is read from the innermost frame outwards, and the first frame that a rule knows decides.
+ * That order is right because the inner frame is the more specific one: a key/value cache is
+ * updated inside a module's forward, and a closure's forward runs inside an optimizer's step().
+ *
+ * One thing overrides: a frame of autograd anywhere in the stack makes it backward work, since what
+ * a checkpoint computes again there has the frames of a forward inside. Only an optimizer keeps its
+ * own even then: it may step from a hook of the backward pass.
+ *
+ * Why is a stack without frames "backward"? autograd runs on threads of its own, which have no
+ * Python frame, and no other part of PyTorch allocates without one as much. A recording in which
+ * *no* stack has a frame (a C++ program) says nothing, and gets "unknown". Gradients come out of
+ * that same work and their stacks cannot be told from the rest of it, so "gradients" is used only
+ * where a frame says so.
+ *
+ * Sizes are not looked at: a 32 MiB block may be cuBLAS's workspace or anyone's. "workspace"
+ * therefore needs C++ frames (stacks="all").
+ *
+ * The user's frames are those that are not in a place where packages are installed, and not native.
+ * What we did not do: read `where` off the outermost frames. Launchers are there (torchrun,
+ * runpy), while the innermost of the user's own lines is the one that can be changed.
+ *
+ * Paths are compared by whole folders, with either kind of slash. */
+#include "analysis/attribution.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/host_memory.h"
+
+/* What a frame is: a category in the low bits, NO_CATEGORY if no rule knows it, and flags. */
+enum {
+    NO_CATEGORY = 31,
+    CATEGORY_BITS = 31,
+    IS_LIBRARY = 32,
+    IS_OVERRIDE = 64, /* decides wherever it is in the stack */
+};
+
+_Static_assert((int)HR__CATEGORY_COUNT <= (int)NO_CATEGORY, "categories fit their bits");
+
+/* A rule holds for frames whose file has `path` in it, from the beginning of a folder's or file's
+ * name, and whose function is `function`; NULL = any. */
+typedef struct frame_rule {
+    hr__category category;
+    const char *path;
+    const char *function;
+    bool is_override;
+} frame_rule;
+
+/* The first that holds is taken. */
+static const frame_rule frame_rules[] = {
+    /* loss.backward() and torch.autograd.grad(), and the same of anyone who wraps them. */
+    {HR__CATEGORY_BACKWARD, NULL, "backward", true},
+    {HR__CATEGORY_BACKWARD, "torch/autograd/__init__.py", "grad", true},
+    {HR__CATEGORY_BACKWARD, "torch/autograd/graph.py", "_engine_run_backward", true},
+    {HR__CATEGORY_BACKWARD, "torch/utils/checkpoint.py", "unpack_hook", true},
+    {HR__CATEGORY_BACKWARD, "torch/utils/checkpoint.py", "recompute_fn", true},
+
+    /* Moving, making and loading modules. */
+    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "_apply", false},
+    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "load_state_dict", false},
+    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/module.py", "_load_from_state_dict", false},
+    {HR__CATEGORY_WEIGHTS, "torch/nn/modules/", "__init__", false},
+    {HR__CATEGORY_WEIGHTS, "torch/nn/init.py", NULL, false},
+    {HR__CATEGORY_WEIGHTS, "torch/nn/parameter.py", NULL, false},
+    {HR__CATEGORY_WEIGHTS, NULL, "reset_parameters", false},
+    {HR__CATEGORY_WEIGHTS, "transformers/modeling_utils.py", "from_pretrained", false},
+    {HR__CATEGORY_WEIGHTS, "safetensors/torch.py", "load_file", false},
+
+    {HR__CATEGORY_GRADIENTS, "torch/nn/utils/clip_grad.py", NULL, false},
+    {HR__CATEGORY_GRADIENTS, "torch/nn/parallel/distributed.py", "_ddp_init_helper", false},
+
+    {HR__CATEGORY_OPTIMIZER, "torch/optim/", NULL, false},
+    {HR__CATEGORY_OPTIMIZER, "torch/distributed/optim/", NULL, false},
+    {HR__CATEGORY_OPTIMIZER, "torch/amp/grad_scaler.py", "step", false},
+    {HR__CATEGORY_OPTIMIZER, "torch/amp/grad_scaler.py", "unscale_", false},
+    {HR__CATEGORY_OPTIMIZER, "torch/cuda/amp/grad_scaler.py", "step", false},
+    {HR__CATEGORY_OPTIMIZER, "torch/cuda/amp/grad_scaler.py", "unscale_", false},
+    {HR__CATEGORY_OPTIMIZER, "bitsandbytes/optim/", NULL, false},
+    {HR__CATEGORY_OPTIMIZER, "apex/optimizers/", NULL, false},
+    {HR__CATEGORY_OPTIMIZER, "deepspeed/ops/adam/", NULL, false},
+    {HR__CATEGORY_OPTIMIZER, "transformers/optimization.py", NULL, false},
+
+    {HR__CATEGORY_KV_CACHE, "transformers/cache_utils.py", NULL, false},
+
+    {HR__CATEGORY_DATA, "torch/utils/data/", NULL, false},
+    {HR__CATEGORY_DATA, "accelerate/data_loader.py", NULL, false},
+    {HR__CATEGORY_DATA, NULL, "send_to_device", false},
+    {HR__CATEGORY_DATA, NULL, "move_data_to_device", false},
+    {HR__CATEGORY_DATA, "transformers/trainer.py", "_prepare_input", false},
+
+    {HR__CATEGORY_LOADED, "torch/serialization.py", NULL, false},
+
+    /* Calling a module, or what modules are made of. */
+    {HR__CATEGORY_FORWARD, "torch/nn/modules/module.py", "_call_impl", false},
+    {HR__CATEGORY_FORWARD, "torch/nn/modules/module.py", "_wrapped_call_impl", false},
+    {HR__CATEGORY_FORWARD, "torch/nn/modules/", "forward", false},
+    {HR__CATEGORY_FORWARD, "torch/nn/functional.py", NULL, false},
+    {HR__CATEGORY_FORWARD, "torch/autograd/function.py", "apply", false},
+};
+
+/* The same for native frames, by a part of their name. */
+typedef struct native_rule {
+    hr__category category;
+    const char *part;
+    bool is_override;
+} native_rule;
+
+static const native_rule native_rules[] = {
+    {HR__CATEGORY_WORKSPACE, "Workspace", false},
+    {HR__CATEGORY_BACKWARD, "torch::autograd::Engine::", true},
+};
+
+/* Folders of which nothing is the user's. */
+static const char *const library_paths[] = {
+    "site-packages/", "dist-packages/", "torch/", "venv/", ".venv/",
+};
+
+/* Parts of names that nothing of the user's has. */
+static const char *const library_parts[] = {
+    "/lib/python3", "<frozen", "<string>", "<eval_with_key>", "torchinductor_",
+};
+
+static const char *const native_endings[] = {
+    ".so", ".cpp", ".cc", ".c", ".cu", ".cuh", ".h", ".hpp", ".pyx",
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static bool is_slash(char character)
+{
+    return character == '/' || character == '\\';
+}
+
+/* Does `path` come at `here`, a slash of either kind being a slash? */
+static bool begins_with_path(const char *here, const char *path)
+{
+    for (; *path != '\0'; here++, path++)
+        if (*here != *path && !(is_slash(*here) && is_slash(*path)))
+            return false;
+    return true;
+}
+
+static bool has_path(const char *file, const char *path)
+{
+    for (const char *here = file; *here != '\0'; here++)
+        if ((here == file || is_slash(here[-1])) && begins_with_path(here, path))
+            return true;
+    return false;
+}
+
+static bool has_part(const char *file, const char *part)
+{
+    for (const char *here = file; *here != '\0'; here++)
+        if (begins_with_path(here, part))
+            return true;
+    return false;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t text_bytes = strlen(text), ending_bytes = strlen(ending);
+    return text_bytes >= ending_bytes &&
+           memcmp(text + text_bytes - ending_bytes, ending, ending_bytes) == 0;
+}
+
+/* "??" is what PyTorch writes where it found no symbol. A library may carry its version behind
+ * ".so". */
+static bool is_native(const char *file)
+{
+    if (strcmp(file, "??") == 0 || has_part(file, ".so."))
+        return true;
+    for (size_t i = 0; i < COUNT_OF(native_endings); i++)
+        if (ends_with(file, native_endings[i]))
+            return true;
+    return false;
+}
+
+static bool is_library(const char *file)
+{
+    for (size_t i = 0; i < COUNT_OF(library_paths); i++)
+        if (has_path(file, library_paths[i]))
+            return true;
+    for (size_t i = 0; i < COUNT_OF(library_parts); i++)
+        if (has_part(file, library_parts[i]))
+            return true;
+    return false;
+}
+
+static uint8_t judge_native(const char *function)
+{
+    for (size_t i = 0; i < COUNT_OF(native_rules); i++) {
+        const native_rule *rule = &native_rules[i];
+        if (strstr(function, rule->part) != NULL)
+            return (uint8_t)((unsigned)rule->category | IS_LIBRARY |
+                             (rule->is_override ? IS_OVERRIDE : 0u));
+    }
+    return NO_CATEGORY | IS_LIBRARY;
+}
+
+static uint8_t judge_frame(const char *function, const char *file)
+{
+    if (is_native(file))
+        return judge_native(function);
+    unsigned flags = is_library(file) ? IS_LIBRARY : 0;
+    for (size_t i = 0; i < COUNT_OF(frame_rules); i++) {
+        const frame_rule *rule = &frame_rules[i];
+        if ((rule->function == NULL || strcmp(rule->function, function) == 0) &&
+            (rule->path == NULL || has_path(file, rule->path)))
+            return (uint8_t)((unsigned)rule->category | flags |
+                             (rule->is_override ? IS_OVERRIDE : 0u));
+    }
+    return (uint8_t)(NO_CATEGORY | flags);
+}
+
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+static hr__category judge_stack(const hr__attribution *attribution, hr__model_stack stack)
+{
+    const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
+    unsigned decided = NO_CATEGORY;
+    for (uint32_t i = 0; i < stack.count; i++) {
+        unsigned kind = attribution->frame_kinds[frame_ids[stack.first + i]];
+        unsigned category = kind & CATEGORY_BITS;
+        if (category == NO_CATEGORY)
+            continue;
+        if (decided == NO_CATEGORY)
+            decided = category;
+        bool keeps_its_own = decided == HR__CATEGORY_OPTIMIZER || decided == HR__CATEGORY_WORKSPACE;
+        if ((kind & IS_OVERRIDE) != 0 && !keeps_its_own)
+            return (hr__category)category;
+    }
+    return decided == NO_CATEGORY ? HR__CATEGORY_OTHER : (hr__category)decided;
+}
+
+static bool has_optimizer_frame(const hr__attribution *attribution, hr__model_stack stack)
+{
+    const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
+    for (uint32_t i = 0; i < stack.count; i++)
+        if ((attribution->frame_kinds[frame_ids[stack.first + i]] & CATEGORY_BITS) ==
+            HR__CATEGORY_OPTIMIZER)
+            return true;
+    return false;
+}
+
+hr_status hr__attribution_init(hr__attribution *attribution, const hr__model *model)
+{
+    hr__attribution made = {
+        .model = model,
+        .frame_kinds = hr__host_alloc(model->frame_count),
+        .stack_categories = hr__host_alloc(model->stack_count),
+        .is_in_optimizer = hr__host_alloc_zeroed(model->stack_count, sizeof(bool)),
+    };
+    if (made.frame_kinds == NULL || made.stack_categories == NULL || made.is_in_optimizer == NULL) {
+        hr__attribution_deinit(&made);
+        return hr__fail_host_memory(model->frame_count + 2 * model->stack_count,
+                                    "what the stacks mean");
+    }
+    for (size_t i = 0; i < model->frame_count; i++) {
+        const hr__model_frame *frame = &model->frames[i];
+        made.frame_kinds[i] = judge_frame(hr__model_string(model, frame->name),
+                                          hr__model_string(model, frame->filename));
+    }
+    for (size_t i = 0; i < model->stack_count; i++) {
+        made.stack_categories[i] = (uint8_t)judge_stack(&made, model->stacks[i]);
+        made.is_in_optimizer[i] = has_optimizer_frame(&made, model->stacks[i]);
+        made.has_optimizer = made.has_optimizer || made.is_in_optimizer[i];
+    }
+    made.stack_categories[HR__EMPTY_STACK] =
+        model->frame_id_count != 0 ? HR__CATEGORY_BACKWARD : HR__CATEGORY_UNKNOWN;
+    *attribution = made;
+    return HR_OK;
+}
+
+void hr__attribution_deinit(hr__attribution *attribution)
+{
+    hr__host_free(attribution->frame_kinds);
+    hr__host_free(attribution->stack_categories);
+    hr__host_free(attribution->is_in_optimizer);
+    memset(attribution, 0, sizeof *attribution);
+}
+
+const char *hr__category_name(hr__category category)
+{
+    static const char *const names[] = {
+#define CATEGORY_NAME(upper, text) text,
+        HR__CATEGORY_LIST(CATEGORY_NAME)
+#undef CATEGORY_NAME
+    };
+    HR_ASSERT((size_t)category < COUNT_OF(names));
+    return names[category];
+}
+
+size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack stack)
+{
+    const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
+    for (uint32_t i = 0; i < stack.count; i++)
+        if ((attribution->frame_kinds[frame_ids[stack.first + i]] & IS_LIBRARY) == 0)
+            return i;
+    return HR__NO_FRAME;
+}

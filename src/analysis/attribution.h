@@ -1,0 +1,75 @@
+/* attribution.h - what a stack tells about the memory it asked for.
+ *
+ * Two things people want to know of a block: which line of *their* program asked for it, and what
+ * it is for. Both are read off the stack of the request; the rules are a table in attribution.c.
+ *
+ * Frames are judged once each and stacks once each when the attribution is made; asking is then
+ * looking up. */
+#ifndef HR_ANALYSIS_ATTRIBUTION_H
+#define HR_ANALYSIS_ATTRIBUTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/status.h"
+#include "model/memory_model.h"
+
+#define HR__CATEGORY_LIST(X)                                                                       \
+    X(WEIGHTS, "weights")     /* parameters and buffers of modules */                              \
+    X(OPTIMIZER, "optimizer") /* its state, and what its step needs */                             \
+    X(GRADIENTS, "gradients") /* only where a stack says so: most are made in BACKWARD */          \
+    X(FORWARD, "forward")     /* activations, and what computing them needs */                     \
+    X(BACKWARD, "backward")   /* gradients, what computing them needs, and recomputation */        \
+    X(KV_CACHE, "kv-cache")   /* keys and values of earlier tokens */                              \
+    X(DATA, "data")           /* batches on their way to the model */                              \
+    X(LOADED, "loaded")       /* read from a file by torch.load(), whatever it is */               \
+    X(WORKSPACE, "workspace") /* of cuBLAS and cuDNN; shows only with C++ stacks */                \
+    X(OTHER, "other")         /* there is a stack, and no rule knows it */                         \
+    X(UNKNOWN, "unknown")     /* no stack */
+
+typedef enum hr__category {
+#define HR__CATEGORY_ENUM(upper, text) HR__CATEGORY_##upper,
+    HR__CATEGORY_LIST(HR__CATEGORY_ENUM)
+#undef HR__CATEGORY_ENUM
+        HR__CATEGORY_COUNT
+} hr__category;
+
+#define HR__NO_FRAME SIZE_MAX
+
+typedef struct hr__attribution {
+    const hr__model *model;    /* borrowed */
+    uint8_t *frame_kinds;      /* owned; by frame: private to attribution.c */
+    uint8_t *stack_categories; /* owned; by stack: hr__category */
+    bool *is_in_optimizer;     /* owned; by stack: an optimizer's frame is in it, at any depth */
+    bool has_optimizer;        /* one of them is true */
+} hr__attribution;
+
+HR_MUST_CHECK hr_status hr__attribution_init(hr__attribution *attribution, const hr__model *model);
+void hr__attribution_deinit(hr__attribution *attribution);
+
+/* "weights", ...: static text. */
+const char *hr__category_name(hr__category category);
+
+/* `context` may be HR__NO_CONTEXT. */
+static inline hr__category hr__attribution_category(const hr__attribution *attribution,
+                                                    uint32_t context)
+{
+    if (context == HR__NO_CONTEXT)
+        return HR__CATEGORY_UNKNOWN;
+    return (hr__category)attribution->stack_categories[attribution->model->contexts[context]];
+}
+
+/* Was it asked for while an optimizer worked, be it by a forward pass that the optimizer called? */
+static inline bool hr__attribution_is_in_optimizer(const hr__attribution *attribution,
+                                                   uint32_t context)
+{
+    return context != HR__NO_CONTEXT &&
+           attribution->is_in_optimizer[attribution->model->contexts[context]];
+}
+
+/* The place in the stack of its innermost frame outside torch and other libraries, or
+ * HR__NO_FRAME. */
+size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack stack);
+
+#endif /* HR_ANALYSIS_ATTRIBUTION_H */

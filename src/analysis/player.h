@@ -1,0 +1,83 @@
+/* player.h - plays a script through the real pool, on a simulated device.
+ *
+ * There is no second implementation of any rule: this is headroom.h's allocator. The player only
+ * keeps the table from slots to addresses and knows which call an operation is. Replay runs it over
+ * the whole script; verify runs it one operation at a time, tells the device which addresses to
+ * hand out before, and compares what the pool told its listener after.
+ *
+ * No locks: one thread at a time. Players on the same script may run side by side. */
+#ifndef HR_ANALYSIS_PLAYER_H
+#define HR_ANALYSIS_PLAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/headroom.h"
+#include "analysis/script.h"
+
+/* No stream of a recording is here: a stream is a pointer, or a small number. */
+#define HR__FIRST_USER_STREAM (UINT64_C(1) << 62)
+
+/* What "without end" is: the simulated device has addresses for all of it. */
+#define HR__PLAYER_ENDLESS_BYTES (UINT64_C(1) << 45)
+
+/* What such a card says it has, which is what an expandable segment reserves nine eighths of: this,
+ * or twice the peak of live bytes if that is more, up to the second. */
+#define HR__PLAYER_LARGE_CARD_BYTES (UINT64_C(1) << 38)
+#define HR__PLAYER_LARGEST_CARD_BYTES (UINT64_C(1) << 41)
+
+typedef struct hr__player_options {
+    const char *torch_version;
+    const char *conf;
+    uint64_t capacity_bytes;   /* what the device can hold; UINT64_MAX = without end */
+    uint64_t total_bytes;      /* what it says it has; 0 = the capacity, or a large card's */
+    double fraction;           /* of the total; >= 1 = no limit set */
+    const hr_event_sink *sink; /* or NULL */
+    const bool *is_unsplit;    /* by pool of the script: made with no_split; or NULL: none is */
+    bool trims_alone; /* where only one private pool's memory went, only that pool is trimmed, as
+                         when a MemPool is destroyed; else all are, as empty_cache() does */
+} hr__player_options;
+
+typedef struct hr__player {
+    const hr__script *script; /* borrowed */
+    hr_device *device;        /* owned, simulated, with manual streams and an H200's costs */
+    hr_pool *pool;            /* owned */
+    hr_device_ptr *addresses; /* owned; by slot; HR_NULL = nothing there */
+    uint16_t scope;           /* the private pool requests belong to now */
+    bool has_sink;
+    bool trims_alone;
+
+    /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */
+    uint32_t *user_streams; /* owned; by user: the number of its stream while it works */
+    uint32_t *idle_streams; /* owned; numbers that may be used again */
+    size_t idle_stream_count;
+    uint32_t stream_count; /* numbers handed out so far */
+
+    /* What playing showed. */
+    uint64_t longest_stall_ns;  /* the dearest operation, all its device calls together */
+    uint64_t served_oom_count;  /* requests that failed in the recording and did not here */
+    const uint64_t *elapsed_ns; /* borrowed: the device's own count of what calls cost */
+} hr__player;
+
+/* HR_ERR_BAD_SETTING, HR_ERR_INVALID_ARGUMENT (version), HR_ERR_HOST_MEMORY. */
+HR_MUST_CHECK hr_status hr__player_init(hr__player *player, const hr__script *script,
+                                        const hr__player_options *options);
+void hr__player_deinit(hr__player *player);
+
+/* Plays ops [first, end). Stops before the first one that fails and stores its place in `*stopped`
+ * (`end` if none did). An op that failed changed nothing but what hr_alloc() says: it may be played
+ * again, or left out.
+ *
+ * HR_ERR_OUT_OF_MEMORY   a request found no room (HR_ERR_REJECTED: throw_on_cudamalloc_oom kept it
+ * from looking). If that op is an OOM it failed in the recording as well, and playing on after it
+ * is right; an OOM that is served is freed at once, since nobody knows how long it would have lived
+ * HR_ERR_TOO_LARGE       a request of 2^60 bytes or more, which no program was ever served
+ * HR_ERR_HOST_MEMORY */
+HR_MUST_CHECK hr_status hr__player_play(hr__player *player, size_t first, size_t end,
+                                        size_t *stopped);
+
+/* An empty_cache() that is not in the script. */
+HR_MUST_CHECK hr_status hr__player_trim(hr__player *player);
+
+#endif /* HR_ANALYSIS_PLAYER_H */

@@ -1,0 +1,343 @@
+/* recording.c - opening a recording, and what its fields say about the PyTorch that wrote it.
+ *
+ * No snapshot states its version, and the rules of the allocator differ by version. What tells are
+ * the fields: each was added in some release and is written by every later one, so a field that is
+ * there bounds the version from below and one that is missing bounds it from above. A field can
+ * only be missed where it could have been: events have times since 2.2, but a file without events
+ * has no times of any version. That is why every bound names what must be there for its absence
+ * to mean something.
+ *
+ * Fields that contradict each other (a file cut by hand, or written by another program) give no
+ * range at all; the rules are then those of the engine's default version.
+ *
+ * What we did not do: guess further inside a range, by the settings' text or the stacks' file
+ * names. Within a range the newest version is taken, since nobody's old recording is opened as
+ * often as today's; and 2.11 before newer ones, since its rules are the ones proven on recordings.
+ */
+#include "analysis/recording.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "engine/torch/torch_versions.h"
+
+#define DEFAULT_MEMORY_LIMIT_BYTES (UINT64_C(16) << 30)
+
+/* ---- versions -------------------------------------------------------------------------------- */
+
+typedef struct known_version {
+    int number; /* as in torch_versions.h */
+    const char *text;
+} known_version;
+
+static const known_version known_versions[] = {
+    {106, "1.6"},  {107, "1.7"},  {108, "1.8"},  {109, "1.9"},  {110, "1.10"}, {111, "1.11"},
+    {112, "1.12"}, {113, "1.13"}, {200, "2.0"},  {201, "2.1"},  {202, "2.2"},  {203, "2.3"},
+    {204, "2.4"},  {205, "2.5"},  {206, "2.6"},  {207, "2.7"},  {208, "2.8"},  {209, "2.9"},
+    {210, "2.10"}, {211, "2.11"}, {212, "2.12"}, {213, "2.13"}, {214, "2.14"}, {215, "2.15"},
+};
+
+enum { KNOWN_VERSION_COUNT = sizeof known_versions / sizeof known_versions[0] };
+
+_Static_assert(HR__TORCH_OLDEST_VERSION == 106 && HR__TORCH_LAST_1_VERSION == 113 &&
+                   HR__TORCH_NEWEST_VERSION == 215,
+               "known_versions must have a line for every version of the engine");
+
+/* `number` must be one of the engine's. */
+static const char *version_text(int number)
+{
+    for (size_t i = 0; i < KNOWN_VERSION_COUNT; i++)
+        if (known_versions[i].number == number)
+            return known_versions[i].text;
+    HR_ASSERT(number == HR__TORCH_NEWEST_VERSION); /* every version of the engine has a line */
+    return NULL;
+}
+
+typedef struct version_range {
+    int oldest, newest;
+} version_range;
+
+/* A field that `first` brought, and every later version writes, is there; or it is not, though it
+ * could be. */
+static void narrow(version_range *range, bool could_be_there, bool is_there, int first, int before)
+{
+    if (is_there && range->oldest < first)
+        range->oldest = first;
+    if (!is_there && could_be_there && range->newest > before)
+        range->newest = before;
+}
+
+static bool any_event(const hr__model *model)
+{
+    for (size_t i = 0; i < model->trace_count; i++)
+        if (model->traces[i].event_count != 0)
+            return true;
+    return false;
+}
+
+static bool any_requested_size(const hr__model *model)
+{
+    for (size_t i = 0; i < model->segment_count; i++)
+        if (model->segments[i].requested_bytes != HR__UNKNOWN_BYTES)
+            return true;
+    return false;
+}
+
+static version_range range_of(const hr__model *model)
+{
+    const hr__model_features *features = &model->features;
+    version_range range = {HR__TORCH_OLDEST_VERSION, HR__TORCH_NEWEST_VERSION};
+    bool is_dict = !features->is_bare_list; /* a bare list is what memory_snapshot() returns, of
+                                               any version: it says nothing by itself */
+    bool has_segments = model->segment_count != 0;
+    bool has_blocks = model->block_count != 0;
+    bool has_events = any_event(model);
+
+    narrow(&range, false, is_dict, 200, 113);
+    narrow(&range, has_segments, any_requested_size(model), 200, 113);
+    narrow(&range, has_blocks, features->has_block_addresses, 201, 200);
+    narrow(&range, has_events, features->has_times, 202, 201);
+    narrow(&range, is_dict, features->has_settings, 203, 202);
+    narrow(&range, is_dict, features->has_annotations, 205, 204);
+    narrow(&range, has_events, features->has_compile_context, 208, 207);
+    narrow(&range, features->has_settings, features->has_stream_reuse, 209, 208);
+    narrow(&range, has_events, features->has_user_metadata, 210, 209);
+    narrow(&range, has_events, features->has_pool_ids, 212, 211);
+    narrow(&range, features->has_settings, features->has_max_cached_size, 213, 212);
+    narrow(&range, is_dict, features->has_host_traces, 214, 213);
+    if (features->has_block_history) { /* 1.13 brought it, 2.1 took it away */
+        narrow(&range, false, true, 113, 112);
+        narrow(&range, true, false, 201, 200);
+    }
+    return range;
+}
+
+void hr__recording_version_range(const hr__model *model, const char **oldest, const char **newest)
+{
+    version_range range = range_of(model);
+    bool is_possible = range.oldest <= range.newest;
+    *oldest = is_possible ? version_text(range.oldest) : NULL;
+    *newest = is_possible ? version_text(range.newest) : NULL;
+}
+
+static int default_version(const hr__model *model)
+{
+    version_range range = range_of(model);
+    if (range.oldest > range.newest)
+        return HR__TORCH_DEFAULT_VERSION;
+    bool fits = range.oldest <= HR__TORCH_DEFAULT_VERSION;
+    return fits && range.newest > HR__TORCH_DEFAULT_VERSION ? HR__TORCH_DEFAULT_VERSION
+                                                            : range.newest;
+}
+
+hr_status hr__recording_version(const hr__model *model, const char *wanted, const char **out)
+{
+    if (wanted == NULL) {
+        *out = version_text(default_version(model));
+        return HR_OK;
+    }
+    int number = 0;
+    hr__torch_rules rules;
+    HR__TRY(hr__torch_parse_version(wanted, &number));
+    if (number < HR__TORCH_OLDEST_VERSION || number > HR__TORCH_NEWEST_VERSION)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "the rules of PyTorch %.40s are not known: those of %s to %s are", wanted,
+                        version_text(HR__TORCH_OLDEST_VERSION),
+                        version_text(HR__TORCH_NEWEST_VERSION));
+    HR__TRY(hr__torch_rules_for(number, &rules)); /* there is no 1.14 */
+    *out = version_text(rules.version);
+    return HR_OK;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static bool has_mappings(const hr__model *model)
+{
+    for (size_t i = 0; i < model->trace_count; i++)
+        for (size_t k = 0; k < model->traces[i].event_count; k++)
+            if (model->traces[i].events[k].action == HR_ACTION_SEGMENT_MAP)
+                return true;
+    return false;
+}
+
+/* What cannot be said by an option is left out: some program's file, not PyTorch's. */
+static void append_values(const hr__model_settings *settings, hr__byte_buffer *out)
+{
+    const char *comma = "";
+    if (settings->is_expandable) {
+        hr__append_text(out, "expandable_segments:True");
+        comma = ",";
+    }
+    if (settings->max_split_size > 0 && settings->max_split_size >> 20 < INT32_MAX) {
+        hr__append_format(out, "%smax_split_size_mb:%" PRId64, comma,
+                          settings->max_split_size >> 20);
+        comma = ",";
+    }
+    if (settings->garbage_collection_threshold > 0.0 &&
+        settings->garbage_collection_threshold < 1.0)
+        hr__append_format(out, "%sgarbage_collection_threshold:%.17g", comma,
+                          settings->garbage_collection_threshold);
+}
+
+hr_status hr__recording_conf(const hr__model *model, hr__byte_buffer *out)
+{
+    const hr__model_settings *settings = &model->settings;
+    if (settings->is_known && settings->conf != HR__NO_STRING)
+        hr__append_text(out, hr__model_string(model, settings->conf));
+    else if (settings->is_known)
+        append_values(settings, out);
+    else if (has_mappings(model))
+        hr__append_text(out, "expandable_segments:True");
+    return hr__byte_buffer_has_failed(out) ? hr__fail_host_memory(256, "an option string") : HR_OK;
+}
+
+/* ---- the trace to work on -------------------------------------------------------------------- */
+
+static const hr__model_trace *busiest_trace(const hr__model *model)
+{
+    const hr__model_trace *busiest = NULL;
+    for (size_t i = 0; i < model->trace_count; i++) {
+        const hr__model_trace *trace = &model->traces[i];
+        if (trace->device == HR__HOST_DEVICE || trace->event_count == 0)
+            continue;
+        if (busiest == NULL || trace->event_count > busiest->event_count)
+            busiest = trace;
+    }
+    return busiest;
+}
+
+/* Does the recording know of it, with or without events? */
+static bool has_device(const hr__model *model, int device)
+{
+    for (size_t i = 0; i < model->segment_count; i++)
+        if (model->segments[i].device == device)
+            return true;
+    return hr__model_trace_of(model, device) != NULL;
+}
+
+hr_status hr__recording_trace(const hr__model *model, int device, const hr__model_trace **out)
+{
+    const hr__model_trace *busiest = busiest_trace(model);
+    if (busiest == NULL)
+        return hr__fail(
+            HR_ERR_CORRUPT_FILE,
+            "expected a trace of events, found %s: call "
+            "torch.cuda.memory._record_memory_history() at the start of the program, and "
+            "torch.cuda.memory._dump_snapshot() later",
+            model->features.is_bare_list ? "the bare list of segments" : "a recording without any");
+    if (device == HR_BUSIEST_DEVICE) {
+        *out = busiest;
+        return HR_OK;
+    }
+    if (device < 0 || !has_device(model, device))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "the recording has no device %d; the one with the most events is %d",
+                        device, busiest->device);
+    const hr__model_trace *trace = hr__model_trace_of(model, device);
+    if (trace == NULL || trace->event_count == 0)
+        return hr__fail(HR_ERR_CORRUPT_FILE,
+                        "expected a trace of device %d, found no event of it; device %d has "
+                        "%zu events",
+                        device, busiest->device, busiest->event_count);
+    *out = trace;
+    return HR_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Carries a caller's progress function through the byte source, which counts bytes. */
+typedef struct progress_bridge {
+    hr_progress progress;
+    void *context;
+} progress_bridge;
+
+static bool tell_progress(void *context, uint64_t read_bytes, uint64_t file_bytes)
+{
+    const progress_bridge *bridge = context;
+    double done = file_bytes != 0 ? (double)read_bytes / (double)file_bytes : -1.0;
+    return bridge->progress(bridge->context, done > 1.0 ? 1.0 : done);
+}
+
+/* Reads everything that `source` has. A damaged end of a compressed file shows only when its last
+ * byte is asked for, so one more is looked at behind the snapshot. */
+static hr_status read_source(hr__byte_source *source, uint64_t memory_limit_bytes,
+                             hr_recording *recording)
+{
+    const uint8_t *rest;
+    size_t rest_bytes;
+    size_t limit_bytes = memory_limit_bytes < SIZE_MAX ? (size_t)memory_limit_bytes : SIZE_MAX;
+
+    HR__TRY(hr__torch_snapshot_read(source, limit_bytes, &recording->model, &recording->encoding));
+    recording->uncompressed_bytes = hr__byte_source_offset(source);
+    HR__TRY(hr__byte_source_peek(source, 1, &rest, &rest_bytes));
+    recording->compression = hr__byte_source_compression(source);
+    recording->file_bytes = hr__byte_source_file_bytes(source);
+    return HR_OK;
+}
+
+/* One of `path` and `bytes` is NULL. */
+static hr_status open_recording(const char *path, const void *bytes, size_t size_bytes,
+                                const hr_open_options *options, hr_recording **out)
+{
+    static const hr_open_options defaults = {.struct_size = sizeof defaults};
+    hr_status status;
+
+    if (options == NULL)
+        options = &defaults;
+    if (options->struct_size < sizeof *options)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected options with a struct_size of %zu or more, found %zu",
+                        sizeof *options, options->struct_size);
+
+    progress_bridge bridge = {options->progress, options->progress_context};
+    hr__byte_source_options source_options = {
+        .progress = options->progress != NULL ? tell_progress : NULL,
+        .progress_context = &bridge,
+    };
+    uint64_t limit_bytes =
+        options->memory_limit_bytes != 0 ? options->memory_limit_bytes : DEFAULT_MEMORY_LIMIT_BYTES;
+
+    hr_recording *recording = hr__host_alloc_zeroed(1, sizeof *recording);
+    if (recording == NULL)
+        return hr__fail_host_memory(sizeof *recording, "a recording");
+
+    hr__byte_source *source = NULL;
+    status = path != NULL
+                 ? hr__byte_source_open(path, &source_options, &source)
+                 : hr__byte_source_open_memory(bytes, size_bytes, &source_options, &source);
+    if (status == HR_OK)
+        status = read_source(source, limit_bytes, recording);
+    hr__byte_source_close(source);
+
+    if (status != HR_OK) {
+        hr_recording_close(recording);
+        return status;
+    }
+    *out = recording;
+    return HR_OK;
+}
+
+hr_status hr_recording_open(const char *path, const hr_open_options *options, hr_recording **out)
+{
+    if (path == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a path and a place for the recording");
+    return open_recording(path, NULL, 0, options, out);
+}
+
+hr_status hr_recording_open_memory(const void *bytes, size_t size_bytes,
+                                   const hr_open_options *options, hr_recording **out)
+{
+    if ((bytes == NULL && size_bytes != 0) || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected bytes and a place for the recording");
+    return open_recording(NULL, bytes != NULL ? bytes : "", size_bytes, options, out);
+}
+
+void hr_recording_close(hr_recording *recording)
+{
+    if (recording == NULL)
+        return;
+    hr__model_destroy(recording->model);
+    hr__host_free(recording);
+}

@@ -1,0 +1,283 @@
+/* replay.c - hr_recording_replay(): which runs to make, on which card, and what to say about it. */
+#include "analysis/replay.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "analysis/recording.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+
+#define EXPANDABLE_CONF "expandable_segments:True"
+
+enum { DEFAULT_RUNS = 3, MOST_RUNS = 1024 };
+
+/* A report and what it is made of; `shown` comes first, so that a pointer to one is a pointer to
+ * the other. */
+typedef struct replay_report {
+    hr_replay_report shown;
+    hr__arena arena;
+} replay_report;
+
+typedef struct replay_call {
+    const hr_replay_options *options;
+    replay_report *report;
+    hr__replay_notes notes;
+    hr__replay_work work;
+    hr__card card;
+    hr_replay_result *results; /* in the arena */
+    size_t run_count;
+} replay_call;
+
+/* ---- which runs ------------------------------------------------------------------------------ */
+
+/* Only PyTorch's allocator, so far: a name of the paged engine's is answered as such. */
+static hr_status unknown_policy(const char *policy)
+{
+    if (strncmp(policy, "headroom", strlen("headroom")) == 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "policy \"%s\": this version has no paged engine yet; known are native, "
+                        "expandable, recorded, and conf with an option string",
+                        policy);
+    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                    "unknown policy \"%s\": native, expandable, recorded, or conf with an option "
+                    "string is expected",
+                    policy);
+}
+
+/* Its own settings are asked for, and cannot be used: the file's fault, unless it is the version's
+ * that was asked for. */
+static hr_status refuse_recorded_conf(const replay_call *call)
+{
+    bool is_files_fault = call->options->torch_version == NULL;
+    return hr__fail(is_files_fault ? HR_ERR_CORRUPT_FILE : HR_ERR_BAD_SETTING,
+                    "expected settings that PyTorch %s can use, found \"%.200s\" in the recording",
+                    call->work.torch_version, call->work.recorded_conf);
+}
+
+static hr_status name_run(replay_call *call, const hr_replay_run *run, hr_replay_result *out)
+{
+    static const char *const names[] = {"recorded", "native", "expandable", "conf"};
+    const char *const confs[] = {call->work.recorded_conf, "", EXPANDABLE_CONF, run->conf};
+    if (run->policy == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a run without a policy");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(run->policy, names[i]) != 0)
+            continue;
+        if (confs[i] == NULL)
+            return hr__fail(HR_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
+        if (confs[i] == call->work.recorded_conf && call->options->runs != NULL &&
+            !call->work.is_recorded_conf_usable)
+            return refuse_recorded_conf(call);
+        out->policy = names[i];
+        out->conf = hr__arena_copy(&call->report->arena, confs[i], strlen(confs[i]));
+        return out->conf != NULL ? HR_OK
+                                 : hr__fail_host_memory(strlen(confs[i]), "an option string");
+    }
+    return unknown_policy(run->policy);
+}
+
+/* Recorded, native and expandable; each setting once, and what the version has not left out. */
+static hr_status name_default_runs(replay_call *call)
+{
+    static const hr_replay_run runs[DEFAULT_RUNS] = {
+        {.policy = "recorded"}, {.policy = "native"}, {.policy = "expandable"}};
+    for (size_t i = 0; i < DEFAULT_RUNS; i++) {
+        hr_replay_result *next = &call->results[call->run_count];
+        bool is_there = i == 0 && !call->work.is_recorded_conf_usable;
+        HR__TRY(name_run(call, &runs[i], next));
+        for (size_t j = 0; j < call->run_count && !is_there; j++) {
+            hr_status status = hr__replay_same_settings(
+                call->work.torch_version, call->results[j].conf, next->conf, &is_there);
+            if (status == HR_ERR_BAD_SETTING) {
+                hr__replay_note(&call->notes, "PyTorch %s has no expandable segments.",
+                                call->work.torch_version);
+                is_there = true;
+            } else if (status != HR_OK) {
+                return status;
+            }
+        }
+        call->run_count += !is_there;
+    }
+    return HR_OK;
+}
+
+static hr_status name_runs(replay_call *call)
+{
+    const hr_replay_options *options = call->options;
+    size_t capacity = options->runs != NULL ? options->run_count : DEFAULT_RUNS;
+    if (capacity == 0 || capacity > MOST_RUNS)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "%zu runs: 1 to %d are expected", capacity,
+                        MOST_RUNS);
+    call->results = hr__arena_alloc_array(&call->report->arena, capacity, sizeof *call->results,
+                                          _Alignof(hr_replay_result));
+    if (call->results == NULL)
+        return hr__fail_host_memory(capacity * sizeof *call->results, "the results of a replay");
+    if (options->runs == NULL)
+        return name_default_runs(call);
+    for (; call->run_count < capacity; call->run_count++)
+        HR__TRY(name_run(call, &options->runs[call->run_count], &call->results[call->run_count]));
+    return HR_OK;
+}
+
+/* ---- on which card --------------------------------------------------------------------------- */
+
+static void note_recorded_card(replay_call *call, const hr__recorded_card *card)
+{
+    char proven[HR__SIZE_TEXT_BYTES], refused[HR__SIZE_TEXT_BYTES], left[HR__SIZE_TEXT_BYTES];
+    (void)hr__format_size(card->bytes, proven);
+    (void)hr__format_size(card->refused_bytes, refused);
+    (void)hr__format_size(card->device_free_bytes, left);
+    if (card->is_device)
+        hr__replay_note(&call->notes,
+                        "No card was named: the recording ran out of memory, so it is replayed on "
+                        "what PyTorch had there, %s (with %s free on the device, more was asked "
+                        "for).",
+                        proven, left);
+    else
+        hr__replay_note(&call->notes,
+                        "No card was named: the recording ran out of memory with %s free on the "
+                        "device, so the process had a limit (set_per_process_memory_fraction). It "
+                        "is replayed under %s%s; %s was refused.",
+                        left, proven,
+                        card->is_narrowed ? ", with which garbage is collected as recorded"
+                                          : ", which was served",
+                        refused);
+}
+
+static hr_status choose_card(replay_call *call)
+{
+    const hr__replay_work *work = &call->work;
+    hr__recorded_card recorded;
+    if (call->options->card_bytes != 0) {
+        call->card = hr__card_of(call->options->card_bytes);
+        return HR_OK;
+    }
+    HR__TRY(hr__recorded_card_find(work, &recorded));
+    if (recorded.is_known) {
+        call->card =
+            recorded.is_device ? hr__card_of(recorded.bytes) : hr__card_with_limit(recorded.bytes);
+        note_recorded_card(call, &recorded);
+    } else {
+        call->card = hr__card_without_end();
+    }
+    return HR_OK;
+}
+
+/* ---- the runs -------------------------------------------------------------------------------- */
+
+static hr_status make_runs(replay_call *call)
+{
+    const hr_replay_options *options = call->options;
+    double run_share = 1.0 / (double)call->run_count;
+    hr__replay_progress progress = {
+        .progress = options->progress,
+        .context = options->progress_context,
+    };
+    for (size_t i = 0; i < call->run_count; i++) {
+        hr_replay_result *result = &call->results[i];
+        const char *conf = result->conf;
+        uint64_t smallest_bytes = HR_UNKNOWN;
+        progress.base = (double)i * run_share;
+        progress.share = options->find_smallest_card ? run_share / 10 : run_share;
+        HR__TRY(hr__replay_run(&call->work, conf, call->card, false, &progress, result));
+        if (options->find_smallest_card) {
+            progress.base += progress.share;
+            progress.share = run_share - progress.share;
+            HR__TRY(hr__replay_smallest_card(&call->work, conf, &progress, &smallest_bytes));
+            result->smallest_card_bytes = smallest_bytes;
+        }
+    }
+    return hr__replay_tell(
+        &(hr__replay_progress){options->progress, options->progress_context, 1.0, 0.0}, 0.0);
+}
+
+/* Addresses that had to be made up can make a difference. */
+static void note_missed_oom(replay_call *call, uint64_t recorded_event)
+{
+    for (size_t i = 0; i < call->run_count; i++) {
+        const hr_replay_result *result = &call->results[i];
+        if (call->options->card_bytes != 0 || call->work.trim_count != 0 ||
+            recorded_event == HR_UNKNOWN || strcmp(result->policy, "recorded") != 0 ||
+            (result->has_oom && result->oom_event == recorded_event))
+            continue;
+        hr__replay_note(&call->notes,
+                        "The recording ran out of memory at event %" PRIu64
+                        ", this replay of its own settings did not: where blocks lie depends on "
+                        "addresses that are not recorded here.",
+                        recorded_event);
+        return;
+    }
+}
+
+static uint64_t first_recorded_oom(const hr__script *script)
+{
+    for (size_t i = 0; i < script->op_count; i++)
+        if (script->ops[i].kind == HR__SCRIPT_OOM && script->ops[i].end_event != 0)
+            return script->ops[i].end_event - 1;
+    return HR_UNKNOWN;
+}
+
+static hr_status make_report(replay_call *call)
+{
+    hr_replay_report *shown = &call->report->shown;
+    const hr__script *script = &call->work.script;
+    HR__TRY(hr__replay_work_add_trims(&call->work, call->options->empty_cache,
+                                      call->options->empty_cache_every, &call->notes,
+                                      &shown->step_count));
+    HR__TRY(name_runs(call));
+    HR__TRY(choose_card(call));
+    HR__TRY(make_runs(call));
+    shown->device = script->trace->device;
+    shown->event_count = script->trace->event_count;
+    shown->peak_live_bytes = script->peak_live_bytes;
+    shown->peak_live_event =
+        script->peak_event == HR__BEFORE_RECORDING ? HR_UNKNOWN : script->peak_event;
+    shown->recorded_oom_event = first_recorded_oom(script);
+    note_missed_oom(call, shown->recorded_oom_event);
+    shown->results = call->results;
+    shown->result_count = call->run_count;
+    return hr__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+}
+
+hr_status hr_recording_replay(const hr_recording *recording, const hr_replay_options *options,
+                              hr_replay_report **out)
+{
+    static const hr_replay_options defaults = {.struct_size = sizeof defaults,
+                                               .device = HR_BUSIEST_DEVICE};
+    if (recording == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a recording and a place for the report");
+    if (options != NULL && options->struct_size < sizeof *options)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected options with a struct_size of %zu or more, found %zu",
+                        sizeof *options, options->struct_size);
+    replay_report *report = hr__host_alloc_zeroed(1, sizeof *report);
+    if (report == NULL)
+        return hr__fail_host_memory(sizeof *report, "a replay's report");
+    hr__arena_init(&report->arena, HR__ARENA_NO_LIMIT);
+
+    replay_call call = {.options = options != NULL ? options : &defaults, .report = report};
+    hr__replay_notes_init(&call.notes, &report->arena);
+    hr_status status =
+        hr__replay_work_init(&call.work, recording->model, call.options->torch_version,
+                             call.options->device, &call.notes);
+    if (status == HR_OK) {
+        status = make_report(&call);
+        hr__replay_work_deinit(&call.work);
+    }
+    if (status == HR_OK)
+        *out = &report->shown;
+    else
+        hr_replay_report_free(&report->shown);
+    return status;
+}
+
+void hr_replay_report_free(hr_replay_report *report)
+{
+    if (report == NULL)
+        return;
+    replay_report *whole = (replay_report *)report;
+    hr__arena_deinit(&whole->arena);
+    hr__host_free(whole);
+}

@@ -1,0 +1,150 @@
+/* replay.h - one script, played whole, under one setting on one card; and what that is made of.
+ *
+ * Words: a *card* is what stands against a run: a device of so many bytes, or a limit that the
+ * process set itself, or nothing. The *work* is what all runs of one call share. A run *completes*
+ * if no request ever ran out of memory.
+ *
+ * docs/design/004-replay.md says what a replay assumes.
+ *
+ * The work is read-only once made: runs may go side by side in several threads. */
+#ifndef HR_ANALYSIS_REPLAY_H
+#define HR_ANALYSIS_REPLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/analysis.h"
+#include "analysis/replay_notes.h"
+#include "analysis/script.h"
+
+/* ---- cards ----------------------------------------------------------------------------------- */
+
+typedef struct hr__card {
+    uint64_t capacity_bytes; /* UINT64_MAX: without end */
+    uint64_t total_bytes;    /* what the device says it has; 0: the same, or a large card's */
+    double fraction;         /* set_per_process_memory_fraction(); > 1: never called */
+    uint64_t shown_bytes;    /* hr_replay_result.card_bytes */
+} hr__card;
+
+hr__card hr__card_without_end(void);
+hr__card hr__card_of(uint64_t bytes);
+
+/* A card without end on which the process may use `limit_bytes`: this is how a memory fraction
+ * ends a program while the device has memory left, and garbage collection needs it. */
+hr__card hr__card_with_limit(uint64_t limit_bytes);
+
+/* What a recording that ran out of memory shows of the card it ran on. */
+typedef struct hr__recorded_card {
+    bool is_known;          /* it ran out of memory */
+    bool is_device;         /* the device had no room; else it did, and a limit of the process */
+    uint64_t bytes;         /* this much PyTorch was served, at one instant */
+    uint64_t refused_bytes; /* it was refused where it would have held this much */
+    uint64_t device_free_bytes; /* at that moment */
+    bool is_narrowed;           /* `bytes` is more than what was served: see replay_card.c */
+} hr__recorded_card;
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+/* Of one call that makes several runs: the present one is `share` of it, and `base` is done. */
+typedef struct hr__replay_progress {
+    hr_progress progress; /* or NULL */
+    void *context;
+    double base, share;
+} hr__replay_progress;
+
+/* HR_ERR_WRONG_STATE if the caller wants it to end. `done` is that of the present run. */
+HR_MUST_CHECK hr_status hr__replay_tell(const hr__replay_progress *progress, double done);
+
+/* ---- the work -------------------------------------------------------------------------------- */
+
+/* An operation during which memory was taken from the device, or given back. */
+typedef struct hr__followed_op {
+    size_t op;
+    uint64_t reserved_bytes; /* as recorded, after it */
+} hr__followed_op;
+
+typedef struct hr__replay_work {
+    hr__script script; /* owned; its model and trace are borrowed */
+    const char *torch_version;
+    char *recorded_conf;          /* owned; "" where the file does not tell */
+    bool is_recorded_conf_known;  /* the file has its settings */
+    bool is_recorded_conf_usable; /* by the rules of `torch_version` */
+    hr__followed_op *followed;    /* owned; rising: where a run under the recorded settings is held
+                                     against the recording; none where that cannot be done */
+    size_t followed_count;
+    bool *is_unsplit; /* owned; by pool of the script: taken for one made with no_split; or NULL */
+    size_t *trims;    /* owned; rising: an empty_cache() comes before these operations */
+    size_t trim_count;
+} hr__replay_work;
+
+/* Notes what a reader of any result should know: a cut ring, several devices ... */
+HR_MUST_CHECK hr_status hr__replay_work_init(hr__replay_work *work, const hr__model *model,
+                                             const char *wanted_version, int device,
+                                             hr__replay_notes *notes);
+void hr__replay_work_deinit(hr__replay_work *work);
+
+/* Fills `followed` (replay_follow.c). Nothing for a cut ring and for expandable segments: which
+ * addresses the driver gave is not recorded there. */
+HR_MUST_CHECK hr_status hr__replay_work_add_followed(hr__replay_work *work);
+
+/* Finds pools that were made with no_split: those with which more of what was recorded comes out
+ * than without. Needs `followed`; says nothing where that is empty. */
+HR_MUST_CHECK hr_status hr__replay_work_add_unsplit(hr__replay_work *work, hr__replay_notes *notes);
+
+/* Where empty_cache() is to be called. HR_ERR_UNSUPPORTED where no step or phase was found. */
+HR_MUST_CHECK hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind,
+                                                  uint64_t every, hr__replay_notes *notes,
+                                                  uint64_t *step_count);
+
+/* Do two option strings, read by the work's version, come to the same? HR_ERR_BAD_SETTING for one
+ * that cannot be used. */
+HR_MUST_CHECK hr_status hr__replay_same_settings(const char *torch_version, const char *conf,
+                                                 const char *other_conf, bool *out);
+
+/* By the recording's own settings, since it matters how requests were rounded. */
+HR_MUST_CHECK hr_status hr__recorded_card_find(const hr__replay_work *work, hr__recorded_card *out);
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* What stands in the way of a run that gets the recorded addresses. */
+typedef struct hr__follow {
+    const hr__replay_work *work;
+    size_t next; /* in work->followed */
+    size_t end;  /* as far as it goes; then addresses are made up */
+} hr__follow;
+
+/* Before the operation followed[next]: dictates the addresses that the driver gave during it. */
+HR_MUST_CHECK hr_status hr__follow_dictate(const hr__follow *follow, hr_device *device);
+
+/* After it: does the pool hold what it held then? */
+bool hr__follow_agrees(const hr__follow *follow, const hr_device *device);
+
+/* The most that a script holds at once if no free has to wait for another stream: less than the
+ * peak of live bytes, and what no setting can do without. */
+HR_MUST_CHECK hr_status hr__replay_least_bytes(const hr__script *script, uint64_t *out);
+
+/* Plays the whole script, or up to the first request that was served in the recording and is not
+ * here; with `is_trial` to the first that is not served at all. Fills everything of `*out` but
+ * `policy` and `smallest_card_bytes`; `conf` is borrowed there. A run with the recorded `conf` gets
+ * the recorded addresses as long as it does what was recorded.
+ *
+ * HR_ERR_BAD_SETTING   `conf`: the text names it
+ * HR_ERR_CORRUPT_FILE  a request of 2^60 bytes or more that the recording claims was served
+ * HR_ERR_WRONG_STATE   stopped by the caller's progress function
+ * HR_ERR_HOST_MEMORY */
+HR_MUST_CHECK hr_status hr__replay_run(const hr__replay_work *work, const char *conf, hr__card card,
+                                       bool is_trial, const hr__replay_progress *progress,
+                                       hr_replay_result *out);
+
+/* How many of work->followed a run under the recorded settings gets through as recorded. */
+HR_MUST_CHECK hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card,
+                                                 size_t *out);
+
+/* The smallest card on which a run completes, to 2 MiB: one that was tried and completes, while 2
+ * MiB less was tried and does not. HR_UNKNOWN in `*out` where none up to twice the need does. */
+HR_MUST_CHECK hr_status hr__replay_smallest_card(const hr__replay_work *work, const char *conf,
+                                                 const hr__replay_progress *progress,
+                                                 uint64_t *out);
+
+#endif /* HR_ANALYSIS_REPLAY_H */

@@ -1,0 +1,43 @@
+/* replay_notes.c - see replay_notes.h. */
+#include "analysis/replay_notes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+enum { MOST_TEXT_BYTES = 1024 }; /* a longer one is cut */
+
+void hr__replay_notes_init(hr__replay_notes *notes, hr__arena *arena)
+{
+    *notes = (hr__replay_notes){.arena = arena};
+}
+
+void hr__replay_note(hr__replay_notes *notes, const char *format, ...)
+{
+    char text[MOST_TEXT_BYTES];
+    va_list arguments;
+    if (notes->count == HR__MOST_NOTES)
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const char *kept = hr__arena_copy(notes->arena, text, strlen(text));
+    if (kept == NULL)
+        notes->has_failed = true;
+    else
+        notes->texts[notes->count++] = kept;
+}
+
+hr_status hr__replay_notes_finish(hr__replay_notes *notes, const char *const **texts, size_t *count)
+{
+    size_t size_bytes = notes->count * sizeof *notes->texts;
+    const char **array = hr__arena_alloc(notes->arena, size_bytes, _Alignof(const char *));
+    if (array == NULL || notes->has_failed)
+        return hr__fail_host_memory(size_bytes, "the notes of a replay");
+    memcpy(array, notes->texts, size_bytes);
+    *texts = array;
+    *count = notes->count;
+    return HR_OK;
+}

@@ -1,0 +1,321 @@
+/* replay_run.c - one run: the script from its beginning, and what became of it.
+ *
+ * A request that the recording served and this run cannot is the end of the run: nobody knows what
+ * the program would have done without its memory. A request that failed in the recording as well is
+ * tried, and whatever comes of it the script goes on, since what the program did next is recorded.
+ *
+ * The run's own peak of live bytes is counted here only if it ended early; else it is the script's.
+ */
+#include "analysis/replay.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/player.h"
+#include "base/checked_math.h" /* hr__align_up_u64, hr__max_u64 */
+#include "base/error.h"
+#include "base/host_memory.h"
+
+enum { OPS_BETWEEN_REPORTS = 1 << 17 };
+enum { LIVE_STEP_BYTES = 512 };
+
+/* ---- live bytes ------------------------------------------------------------------------------ */
+
+/* What is live while the script runs; a freed block until its free completed. */
+typedef struct live_count {
+    uint64_t *slot_bytes; /* owned */
+    uint64_t *user_bytes; /* owned: freed, while that stream still works on it */
+    uint64_t live_bytes;
+    uint64_t peak_bytes;
+} live_count;
+
+static void count_live(live_count *count, const hr__script_op *op, bool waits_for_streams)
+{
+    if (op->kind == HR__SCRIPT_ALLOC) {
+        uint64_t rounded_bytes = 0;
+        (void)hr__align_up_u64(hr__max_u64(op->size_bytes, 1), LIVE_STEP_BYTES, &rounded_bytes);
+        count->slot_bytes[op->slot] = rounded_bytes;
+        count->live_bytes += rounded_bytes;
+        count->peak_bytes = hr__max_u64(count->peak_bytes, count->live_bytes);
+    } else if (op->kind == HR__SCRIPT_FREE ||
+               (op->kind == HR__SCRIPT_FREE_LATER && !waits_for_streams)) {
+        count->live_bytes -= count->slot_bytes[op->slot];
+        count->slot_bytes[op->slot] = 0;
+    } else if (op->kind == HR__SCRIPT_FREE_LATER) {
+        count->user_bytes[op->user] = count->slot_bytes[op->slot];
+        count->slot_bytes[op->slot] = 0;
+    } else if (op->kind == HR__SCRIPT_COMPLETE) {
+        count->live_bytes -= count->user_bytes[op->user];
+        count->user_bytes[op->user] = 0;
+    }
+}
+
+static hr_status find_peak(const hr__script *script, size_t op_end, bool waits_for_streams,
+                           uint64_t *out)
+{
+    live_count count = {
+        .slot_bytes = hr__host_alloc_zeroed(script->slot_count, sizeof(uint64_t)),
+        .user_bytes = hr__host_alloc_zeroed(script->user_count, sizeof(uint64_t)),
+    };
+    hr_status status = HR_OK;
+    if (count.slot_bytes == NULL || count.user_bytes == NULL) {
+        status = hr__fail_host_memory((script->slot_count + script->user_count) * sizeof(uint64_t),
+                                      "counting live bytes");
+    } else {
+        for (size_t i = 0; i < op_end; i++)
+            count_live(&count, &script->ops[i], waits_for_streams);
+        *out = count.peak_bytes;
+    }
+    hr__host_free(count.slot_bytes);
+    hr__host_free(count.user_bytes);
+    return status;
+}
+
+hr_status hr__replay_least_bytes(const hr__script *script, uint64_t *out)
+{
+    return find_peak(script, script->op_count, false, out);
+}
+
+/* ---- playing --------------------------------------------------------------------------------- */
+
+typedef struct run_state {
+    const hr__replay_work *work;
+    const hr__replay_progress *progress; /* or NULL */
+    hr__player player;
+    hr_replay_result *result;
+    bool is_trial;
+    hr__follow follow;
+    bool has_diverged; /* at followed[follow.next]: not as recorded */
+    size_t next;       /* operation */
+    bool is_over;
+} run_state;
+
+hr_status hr__replay_tell(const hr__replay_progress *progress, double done)
+{
+    if (progress == NULL || progress->progress == NULL)
+        return HR_OK;
+    double all_done = progress->base + progress->share * done;
+    return progress->progress(progress->context, all_done < 1.0 ? all_done : 1.0)
+               ? HR_OK
+               : hr__fail(HR_ERR_WRONG_STATE, "the replay was stopped");
+}
+
+static void note_first_oom(run_state *run, const hr__script_op *op, hr_status status)
+{
+    hr_replay_result *result = run->result;
+    hr_oom_report report = {.struct_size = sizeof report};
+    if (result->has_oom)
+        return;
+    result->has_oom = true;
+    result->is_complete = false;
+    result->oom_event = op->end_event == HR__BEFORE_RECORDING || op->end_event == 0
+                            ? HR_UNKNOWN
+                            : op->end_event - 1;
+    result->oom_tried_bytes = op->size_bytes;
+    if (status == HR_ERR_TOO_LARGE || hr_last_out_of_memory(&report) != HR_OK)
+        return;
+    result->oom_tried_bytes = report.segment_bytes;
+    result->oom_reserved_bytes = report.reserved_bytes;
+    result->oom_allocated_bytes = report.allocated_bytes;
+}
+
+/* An operation failed: does the run go on behind it? */
+static hr_status judge_failure(run_state *run, size_t stopped, hr_status status)
+{
+    const hr__script_op *op = &run->work->script.ops[stopped];
+    bool failed_before = op->kind == HR__SCRIPT_OOM;
+    if (status == HR_ERR_TOO_LARGE && !failed_before)
+        return hr__fail(HR_ERR_CORRUPT_FILE,
+                        "event %" PRIu32 " claims that a request of %" PRIu64
+                        " bytes was served: less than 2^60 bytes is expected",
+                        op->end_event - 1, op->size_bytes);
+    if (status != HR_ERR_OUT_OF_MEMORY && status != HR_ERR_REJECTED && status != HR_ERR_TOO_LARGE)
+        return status;
+    note_first_oom(run, op, status);
+    run->is_over = !failed_before || run->is_trial;
+    run->next = run->is_over ? stopped : stopped + 1;
+    return HR_OK;
+}
+
+static hr_status play_up_to(run_state *run, size_t end)
+{
+    size_t op_count = run->work->script.op_count;
+    while (run->next < end && !run->is_over) {
+        size_t part_end = end;
+        if (run->progress != NULL && part_end - run->next > OPS_BETWEEN_REPORTS)
+            part_end = run->next + OPS_BETWEEN_REPORTS;
+        size_t stopped = run->next;
+        hr_status status = hr__player_play(&run->player, run->next, part_end, &stopped);
+        run->next = stopped;
+        if (status != HR_OK)
+            HR__TRY(judge_failure(run, stopped, status));
+        HR__TRY(hr__replay_tell(run->progress, (double)run->next / (double)op_count));
+    }
+    return HR_OK;
+}
+
+/* Under the recorded settings, as long as the pool does what PyTorch did, it gets the addresses
+ * that PyTorch got. An address that it does not take would be given to somebody else, so where it
+ * stops doing so is found out by one run, and kept to by another. */
+static hr_status play_followed(run_state *run)
+{
+    hr__follow *follow = &run->follow;
+    for (; follow->next < follow->end && !run->is_over; follow->next++) {
+        size_t op = follow->work->followed[follow->next].op;
+        HR__TRY(play_up_to(run, op));
+        if (run->is_over)
+            return HR_OK;
+        hr_status status = hr__follow_dictate(follow, run->player.device);
+        if (status == HR_OK)
+            status = play_up_to(run, op + 1);
+        run->has_diverged =
+            status == HR_ERR_INVALID_ARGUMENT || /* an address it cannot have */
+            (status == HR_OK && !run->is_over && !hr__follow_agrees(follow, run->player.device));
+        if (status != HR_OK || run->has_diverged)
+            return run->has_diverged ? HR_OK : status;
+    }
+    return HR_OK;
+}
+
+static hr_status play_all(run_state *run)
+{
+    const hr__replay_work *work = run->work;
+    HR__TRY(play_followed(run));
+    if (run->has_diverged)
+        return HR_OK;
+    for (size_t i = 0; i < work->trim_count && !run->is_over; i++) {
+        HR__TRY(play_up_to(run, work->trims[i]));
+        if (run->is_over)
+            break;
+        HR__TRY(hr__player_trim(&run->player));
+        run->result->trims++;
+    }
+    return play_up_to(run, work->script.op_count);
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+/* Events before the operation at which the run ended. */
+static uint64_t events_done(const run_state *run)
+{
+    const hr__script *script = &run->work->script;
+    if (run->next >= script->op_count)
+        return script->trace->event_count;
+    uint32_t first = script->ops[run->next].first_event;
+    return first == HR__BEFORE_RECORDING ? 0 : first;
+}
+
+static hr_status fill_result(run_state *run)
+{
+    const hr__script *script = &run->work->script;
+    hr_replay_result *result = run->result;
+    hr_pool_stats stats = {.struct_size = sizeof stats};
+    hr_device_calls calls;
+    HR__TRY(hr_pool_get_stats(run->player.pool, &stats));
+    HR__TRY(hr_device_get_calls(run->player.device, &calls));
+    result->events_done = events_done(run);
+    result->peak_reserved_bytes = (uint64_t)stats.reserved_bytes.all.peak;
+    result->peak_allocated_bytes = (uint64_t)stats.allocated_bytes.all.peak;
+    result->retries = (uint64_t)stats.num_alloc_retries;
+    result->is_past_recorded_oom = run->player.served_oom_count != 0;
+    result->calls = (hr_replay_calls){
+        .alloc = calls.count[HR_DEVICE_CALL_TAKE],
+        .free = calls.count[HR_DEVICE_CALL_GIVE_BACK],
+        .create = calls.count[HR_DEVICE_CALL_CREATE],
+        .release = calls.count[HR_DEVICE_CALL_RELEASE],
+        .map = calls.count[HR_DEVICE_CALL_MAP],
+        .unmap = calls.count[HR_DEVICE_CALL_UNMAP],
+        .set_access = calls.count[HR_DEVICE_CALL_SET_ACCESS],
+    };
+    result->device_ns = calls.elapsed_ns;
+    result->longest_stall_ns = run->player.longest_stall_ns;
+    result->peak_live_bytes = script->peak_live_bytes;
+    if (run->next < script->op_count && !run->is_trial)
+        HR__TRY(find_peak(script, run->next, true, &result->peak_live_bytes));
+    if (result->peak_live_bytes != 0)
+        result->ratio = (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
+    return HR_OK;
+}
+
+static hr_status start_player(run_state *run, const char *conf, hr__card card)
+{
+    const hr__replay_work *work = run->work;
+    const hr__player_options options = {
+        .torch_version = work->torch_version,
+        .conf = conf,
+        .capacity_bytes = card.capacity_bytes,
+        .total_bytes = card.total_bytes,
+        .fraction = card.fraction,
+        .is_unsplit = work->is_unsplit,
+    };
+    hr_status status = hr__player_init(&run->player, &work->script, &options);
+    if (status == HR_ERR_BAD_SETTING) {
+        char words[256];
+        (void)snprintf(words, sizeof words, "%s", hr_last_error());
+        return hr__fail(HR_ERR_BAD_SETTING, "\"%s\" cannot be used with PyTorch %s: %s", conf,
+                        work->torch_version, words);
+    }
+    if (status == HR_OK && card.fraction == 1.0) { /* through 2.9 this sets a limit too */
+        status = hr_pool_set_fraction(run->player.pool, 1.0);
+        if (status != HR_OK)
+            hr__player_deinit(&run->player);
+    }
+    return status;
+}
+
+/* Follows the recording up to followed[`*follow_end`]; less where it diverged before. */
+static hr_status run_once(const hr__replay_work *work, const char *conf, hr__card card,
+                          bool is_trial, const hr__replay_progress *progress, size_t *follow_end,
+                          hr_replay_result *result)
+{
+    run_state run = {
+        .work = work,
+        .progress = progress,
+        .result = result,
+        .is_trial = is_trial,
+        .follow = {.work = work, .end = *follow_end},
+    };
+    HR__TRY(start_player(&run, conf, card));
+    hr_status status = play_all(&run);
+    if (run.has_diverged)
+        *follow_end = run.follow.next;
+    else if (status == HR_OK)
+        status = fill_result(&run);
+    hr__player_deinit(&run.player);
+    return status;
+}
+
+hr_status hr__replay_run(const hr__replay_work *work, const char *conf, hr__card card,
+                         bool is_trial, const hr__replay_progress *progress, hr_replay_result *out)
+{
+    const hr_replay_result fresh = {
+        .policy = out->policy,
+        .conf = conf,
+        .card_bytes = card.shown_bytes,
+        .is_complete = true,
+        .smallest_card_bytes = HR_UNKNOWN,
+    };
+    bool is_followed = work->followed_count != 0 && work->trim_count == 0 &&
+                       strcmp(conf, work->recorded_conf) == 0;
+    size_t wanted_end = is_followed ? work->followed_count : 0, follow_end = wanted_end;
+    hr_replay_result result = fresh;
+    HR__TRY(run_once(work, conf, card, is_trial, progress, &follow_end, &result));
+    if (follow_end != wanted_end) { /* what was done counts as all of it: progress only rises */
+        const hr__replay_progress nobody = {.progress = NULL};
+        hr__replay_progress rest = progress != NULL ? *progress : nobody;
+        rest.base += rest.share;
+        rest.share = 0.0;
+        result = fresh;
+        HR__TRY(run_once(work, conf, card, is_trial, &rest, &follow_end, &result));
+    }
+    *out = result;
+    return HR_OK;
+}
+
+hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card, size_t *out)
+{
+    hr_replay_result result = {.is_complete = true};
+    *out = work->followed_count;
+    return run_once(work, work->recorded_conf, card, true, NULL, out, &result);
+}

@@ -1,0 +1,219 @@
+/* replay_work.c - what the runs of one call share: the script, the version, the settings that the
+ * recording was made with, and where an empty_cache() is to be put in. */
+#include "analysis/replay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/recording.h" /* hr__recording_trace, hr__recording_version */
+#include "analysis/steps.h"
+#include "base/byte_buffer.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+#include "engine/torch/torch_settings.h"
+
+/* ---- the recorded settings ------------------------------------------------------------------- */
+
+static hr_status find_recorded_conf(hr__replay_work *work, const hr__model *model)
+{
+    hr__byte_buffer text;
+    hr__byte_buffer_init(&text);
+    hr_status status = hr__recording_conf(model, &text);
+    size_t length = hr__byte_buffer_size(&text);
+    work->is_recorded_conf_known = model->settings.is_known;
+    work->recorded_conf = status == HR_OK ? hr__host_alloc(length + 1) : NULL;
+    if (work->recorded_conf != NULL) {
+        memcpy(work->recorded_conf, hr__byte_buffer_text(&text), length);
+        work->recorded_conf[length] = '\0';
+    } else if (status == HR_OK) {
+        status = hr__fail_host_memory(length + 1, "an option string");
+    }
+    hr__byte_buffer_deinit(&text);
+    return status;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static void note_script(const hr__replay_work *work, hr__replay_notes *notes)
+{
+    const hr__script *script = &work->script;
+    char text[HR__SIZE_TEXT_BYTES];
+    if (script->is_truncated)
+        hr__replay_note(notes,
+                        "The recording does not begin at the first allocation: %zu blocks of %s "
+                        "were live before it and are allocated first, in the order of their "
+                        "addresses.",
+                        script->initial_count, hr__format_size(script->initial_live_bytes, text));
+    if (script->has_guessed_pools)
+        hr__replay_note(notes, "The private pool of some segments that were given back before the "
+                               "end is not recorded; it was concluded from the requests around "
+                               "them.");
+    if (script->has_guessed_releases)
+        hr__replay_note(notes, "Without stacks nothing tells an empty_cache() from memory given "
+                               "back inside a request: it was concluded from the events around "
+                               "it.");
+    if (script->dropped_event_count != 0)
+        hr__replay_note(notes, "%zu events fit nothing before them and were left out.",
+                        script->dropped_event_count);
+}
+
+/* A conf that this version refuses: written by another version, or by nobody. */
+static hr_status check_recorded_conf(hr__replay_work *work, hr__replay_notes *notes)
+{
+    bool is_default = false;
+    hr_status status =
+        hr__replay_same_settings(work->torch_version, work->recorded_conf, "", &is_default);
+    work->is_recorded_conf_usable = status == HR_OK;
+    if (!work->is_recorded_conf_known)
+        hr__replay_note(notes,
+                        "The recording does not tell its settings (PyTorch 2.3 and later do): "
+                        "\"%s\" was assumed.",
+                        work->recorded_conf);
+    if (status == HR_ERR_BAD_SETTING || status == HR_ERR_TOO_LARGE) {
+        hr__replay_note(notes,
+                        "The recorded settings \"%.200s\" cannot be used with PyTorch %s: %s",
+                        work->recorded_conf, work->torch_version, hr_last_error());
+        return HR_OK;
+    }
+    return status;
+}
+
+static void note_other_devices(const hr__model *model, const hr__model_trace *trace,
+                               hr__replay_notes *notes)
+{
+    size_t other_count = 0;
+    for (size_t i = 0; i < model->trace_count; i++)
+        if (&model->traces[i] != trace && model->traces[i].event_count != 0 &&
+            model->traces[i].device != HR__HOST_DEVICE)
+            other_count++;
+    if (other_count != 0)
+        hr__replay_note(notes, "Device %d was replayed; %zu other device%s in the recording.",
+                        trace->device, other_count, other_count == 1 ? " is" : "s are");
+}
+
+hr_status hr__replay_work_init(hr__replay_work *work, const hr__model *model,
+                               const char *wanted_version, int device, hr__replay_notes *notes)
+{
+    const hr__model_trace *trace = NULL;
+    *work = (hr__replay_work){.trim_count = 0};
+    HR__TRY(hr__recording_trace(model, device, &trace));
+    HR__TRY(hr__recording_version(model, wanted_version, &work->torch_version));
+    HR__TRY(find_recorded_conf(work, model));
+    hr_status status = check_recorded_conf(work, notes);
+    if (status == HR_OK)
+        status = hr__script_make(model, trace, &work->script);
+    if (status != HR_OK) {
+        hr__host_free(work->recorded_conf);
+        return status;
+    }
+    status = hr__replay_work_add_followed(work);
+    if (status == HR_OK)
+        status = hr__replay_work_add_unsplit(work, notes);
+    if (status != HR_OK) {
+        hr__replay_work_deinit(work);
+        return status;
+    }
+    note_other_devices(model, trace, notes);
+    note_script(work, notes);
+    return HR_OK;
+}
+
+void hr__replay_work_deinit(hr__replay_work *work)
+{
+    hr__script_deinit(&work->script);
+    hr__host_free(work->followed);
+    hr__host_free(work->is_unsplit);
+    hr__host_free(work->trims);
+    hr__host_free(work->recorded_conf);
+    *work = (hr__replay_work){.trim_count = 0};
+}
+
+/* ---- empty_cache() --------------------------------------------------------------------------- */
+
+/* An empty_cache() at an event comes before the operation that the event is of. */
+static void place_trims(hr__replay_work *work, const uint32_t *ends, size_t end_count,
+                        uint64_t every)
+{
+    const hr__script *script = &work->script;
+    size_t next_end = every - 1 < end_count ? (size_t)(every - 1) : end_count;
+    for (size_t i = 0; i < script->op_count && next_end < end_count; i++) {
+        const hr__script_op *op = &script->ops[i];
+        if (op->first_event == HR__BEFORE_RECORDING || op->end_event <= ends[next_end])
+            continue;
+        work->trims[work->trim_count++] = i;
+        while (next_end < end_count && ends[next_end] < op->end_event)
+            next_end = every < end_count - next_end ? next_end + (size_t)every : end_count;
+    }
+}
+
+static hr_status add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t every,
+                           const hr__steps *steps, hr__replay_notes *notes)
+{
+    bool is_by_step = kind == HR_EMPTY_CACHE_STEPS;
+    size_t end_count = is_by_step ? steps->end_count : steps->phase_end_count;
+    if (end_count == 0)
+        return hr__fail(HR_ERR_UNSUPPORTED,
+                        "no %s was found in the recording: empty_cache() cannot be put behind it. "
+                        "Expected annotations (ProfilerStep#n), stacks of an optimizer, or a low "
+                        "of live bytes that comes back",
+                        is_by_step ? "training step" : "phase that ends");
+    work->trims = hr__host_alloc_zeroed(end_count, sizeof *work->trims);
+    if (work->trims == NULL)
+        return hr__fail_host_memory(end_count * sizeof *work->trims, "the ends of steps");
+    place_trims(work, is_by_step ? steps->ends : steps->phase_ends, end_count,
+                is_by_step && every != 0 ? every : 1);
+    hr__replay_note(notes, "%zu calls of empty_cache() were put in, at the ends of %s found by %s.",
+                    work->trim_count, is_by_step ? "steps" : "phases",
+                    steps->basis != NULL ? steps->basis : "the trace");
+    return HR_OK;
+}
+
+hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t every,
+                                    hr__replay_notes *notes, uint64_t *step_count)
+{
+    hr__steps steps;
+    HR__TRY(hr__steps_find(work->script.model, work->script.trace, &steps));
+    *step_count = steps.end_count;
+    hr_status status =
+        kind == HR_EMPTY_CACHE_NEVER ? HR_OK : add_trims(work, kind, every, &steps, notes);
+    hr__steps_deinit(&steps);
+    return status;
+}
+
+/* ---- settings that come to the same ---------------------------------------------------------- */
+
+static bool have_same_effect(const hr__torch_settings *a, const hr__torch_settings *b)
+{
+    return a->max_split_size_bytes == b->max_split_size_bytes &&
+           a->max_non_split_rounding_bytes == b->max_non_split_rounding_bytes &&
+           a->large_segment_size_bytes == b->large_segment_size_bytes &&
+           a->garbage_collection_threshold == b->garbage_collection_threshold &&
+           a->has_roundup == b->has_roundup && a->is_expandable == b->is_expandable &&
+           memcmp(a->roundup_divisions, b->roundup_divisions, sizeof a->roundup_divisions) == 0 &&
+           a->roundup_bypass_bytes == b->roundup_bypass_bytes &&
+           a->throw_on_device_oom == b->throw_on_device_oom &&
+           a->per_process_memory_fraction == b->per_process_memory_fraction;
+}
+
+hr_status hr__replay_same_settings(const char *torch_version, const char *conf,
+                                   const char *other_conf, bool *out)
+{
+    int version = 0;
+    hr__torch_rules rules;
+    hr__torch_settings settings, other;
+    HR__TRY(hr__torch_parse_version(torch_version, &version));
+    HR__TRY(hr__torch_rules_for(version, &rules));
+    hr__torch_settings_init(&settings);
+    hr__torch_settings_init(&other);
+    hr_status status =
+        hr__torch_settings_apply(&settings, &rules, conf, HR__TORCH_SETTINGS_LIKE_TORCH);
+    if (status == HR_OK)
+        status =
+            hr__torch_settings_apply(&other, &rules, other_conf, HR__TORCH_SETTINGS_LIKE_TORCH);
+    if (status == HR_OK)
+        *out = have_same_effect(&settings, &other);
+    hr__torch_settings_deinit(&settings);
+    hr__torch_settings_deinit(&other);
+    return status;
+}

@@ -1,0 +1,128 @@
+/* script.h - what the program asked for, without what the allocator answered.
+ *
+ * A recording mixes the two: requests and frees are the program's, segments and addresses the
+ * allocator's. The script keeps the first and drops the second, so that it can be played under any
+ * setting; replay plays it, verify plays it and holds the answers against the recording.
+ *
+ * What a recording does not say, and how it is concluded (reference: docs/design/003):
+ *   record_stream()  a free that completes later than it was requested had one: FREE_LATER with a
+ *                    made-up stream of its own, which completes (COMPLETE) before the operation in
+ *                    which the recorded free completed
+ *   empty_cache()    a release outside every request: its context is not the next request's. TRIM
+ *   private pools    the pool of the segment that the block lay in; a segment that was gone before
+ *                    the end belongs with the requests around it on its stream, or with whom the
+ *                    guide says
+ *   oom              the size is the rounded one; it rounds to itself
+ *   the beginning    blocks that are freed, or live at the end, and were never allocated in the
+ *                    trace, were live before: requests with event = HR__BEFORE_RECORDING, by rising
+ *                    address
+ *
+ * A block has a *slot*: a number that stands for its address, whatever that will be. Slots are used
+ * again, so there are as many as blocks live at the same time. */
+#ifndef HR_ANALYSIS_SCRIPT_H
+#define HR_ANALYSIS_SCRIPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/status.h"
+#include "model/memory_model.h"
+
+#define HR__BEFORE_RECORDING UINT32_MAX
+
+typedef enum hr__script_kind {
+    HR__SCRIPT_ALLOC,      /* size_bytes, stream, slot */
+    HR__SCRIPT_FREE,       /* slot: free_requested and free_completed at once */
+    HR__SCRIPT_FREE_LATER, /* slot, user: freed while stream `user` still works on it */
+    HR__SCRIPT_COMPLETE,   /* user: that work is done; found by the next request or trim */
+    HR__SCRIPT_OOM,        /* size_bytes, stream: a request that failed in the recording */
+    HR__SCRIPT_TRIM,       /* empty_cache(); pool: not 0 where nothing but that private pool's
+                              memory went, as when a MemPool is destroyed */
+    HR__SCRIPT_SNAPSHOT,   /* a snapshot was taken */
+    HR__SCRIPT_SCOPE,      /* pool: requests from here on belong to it; 0 = the default pool */
+    HR__SCRIPT_RELEASE,    /* pool: nobody uses it any more */
+} hr__script_kind;
+
+typedef struct hr__script_op {
+    uint64_t size_bytes;
+    uint32_t slot;
+    uint32_t user;        /* number of the made-up stream, from 0 */
+    uint32_t first_event; /* of the trace: this operation's events are [first_event, end_event) */
+    uint32_t end_event;   /* the last of an ALLOC's or OOM's is its own */
+    uint16_t stream;      /* model->streams */
+    uint16_t pool;        /* `pools` of the script */
+    uint8_t kind;         /* hr__script_kind */
+} hr__script_op;
+
+typedef struct hr__script {
+    hr__script_op *ops; /* owned */
+    size_t op_count;
+    size_t slot_count;
+    size_t user_count;
+    hr_private_id *pools; /* owned; [0] = (0, 0); made-up ones too */
+    size_t pool_count;
+    const hr__model *model;       /* borrowed */
+    const hr__model_trace *trace; /* borrowed */
+
+    /* What is known from the requests alone. */
+    uint64_t peak_live_bytes; /* requests rounded up to 512 bytes, until their free completed */
+    uint32_t peak_event;      /* at which that was; HR__BEFORE_RECORDING: at the beginning */
+    uint64_t initial_live_bytes;
+    size_t initial_count; /* requests from before the recording */
+
+    /* What had to be concluded, for the list of what cannot be verified. */
+    bool is_truncated;         /* the trace does not begin at the first allocation */
+    bool has_guessed_pools;    /* segments that vanished before 2.12, on a stream of graphs */
+    bool has_hinted_pools;     /* segments that the guide gave a pool */
+    bool has_guessed_releases; /* without stacks: a release was taken for a request's or a trim's */
+    size_t dropped_event_count;   /* frees of what was never allocated and the like: skipped */
+    uint32_t first_dropped_event; /* that is no consequence of where the trace begins or ends;
+                                     HR__BEFORE_RECORDING = none */
+    bool has_end_state;           /* the file has segments, or the trace leaves none */
+    bool lacks_free_requested;    /* frees, but no such event: skip_actions */
+    bool lacks_free_completed;
+
+    uint32_t *segment_events; /* owned; which events take memory from the driver or give it back */
+    size_t segment_event_count;
+    bool has_ooms; /* events, that is */
+} hr__script;
+
+/* An hr__script_op.size_bytes is as requested (of an OOM: rounded). COMPLETE's events are empty
+ * where the operation behind it found the free complete (the usual case: its events include that),
+ * and one where no operation did. */
+
+/* HR_ERR_CORRUPT_FILE if the trace contradicts itself beyond what a cut ring explains (an alloc on
+ * a live block). HR_ERR_UNSUPPORTED: 2^32 - 2 events or more. */
+HR_MUST_CHECK hr_status hr__script_make(const hr__model *model, const hr__model_trace *trace,
+                                        hr__script *out);
+
+/* A region (a segment, or the reservation of an expandable one) whose pool is not recorded. */
+typedef struct hr__script_pool_hint {
+    uint32_t event; /* its first: a segment_alloc or segment_map */
+    uint16_t group; /* 0: of the default pool; else regions of one group are of one private pool,
+                       which has a made-up name */
+} hr__script_pool_hint;
+
+/* How to read what a trace leaves open, other than is likeliest. */
+typedef struct hr__script_guide {
+    const uint32_t *flips; /* events that are read the other way: a release as an empty_cache()'s, a
+                              free_requested as one that completes only in the request behind it */
+    size_t flip_count;
+    const hr__script_pool_hint *hints; /* pools that are on record override them */
+    size_t hint_count;
+    bool has_no_captures; /* memory whose pool is not on record was the default pool's, also on
+                             streams that private pools were used on */
+} hr__script_guide;
+
+/* The same, guided; verify does that where a first reading differs. */
+HR_MUST_CHECK hr_status hr__script_make_guided(const hr__model *model, const hr__model_trace *trace,
+                                               const hr__script_guide *guide, hr__script *out);
+void hr__script_deinit(hr__script *script);
+
+/* Can private pool `pool` have been made with no_split: does every block of it lie at the start of
+ * a plain segment? (script_unsplit.c) */
+HR_MUST_CHECK hr_status hr__script_may_be_unsplit(const hr__script *script, uint16_t pool,
+                                                  bool *out);
+
+#endif /* HR_ANALYSIS_SCRIPT_H */

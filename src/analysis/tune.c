@@ -1,0 +1,373 @@
+/* tune.c - hr_recording_tune(): which setting to use on a given card.
+ *
+ * In which order are settings better? First those that complete. Among them, first those that never
+ * had to give everything back and try again, for each such retry waits for the whole device; then
+ * those that do not spend their time in the driver otherwise (collecting garbage all the time is
+ * not counted as a retry, but costs the same): more than a share of the recorded time, and much
+ * more than the quickest of them; then those that reserve least, since what is left is
+ * the margin for the longer batch that was not recorded. Every option must pay for itself: it
+ * counts as 1/32 of the card, so that nobody is told to set three for the sake of 2 MiB.
+ *
+ * If none completes, the one that got farthest comes first.
+ *
+ * Warnings are about settings that pages recommend to everybody. How much they reserve is compared
+ * without a limit: on the card itself the excess shows only as retries. */
+#include "analysis/tune.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/recording.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+
+enum { OPTIONS_PER_CARD = 32 }; /* what an option must save */
+enum { MOST_WARNING_RUNS = 16 };
+
+/* More of the recorded time than this in the driver is slow, unless nothing is much quicker. */
+#define SLOW_SHARE 0.01
+#define SLOW_RATIO 1.5
+#define WORSE_RATIO 1.05
+
+typedef struct tune_report {
+    hr_tune_report shown; /* first: a pointer to one is a pointer to the other */
+    hr__arena arena;
+} tune_report;
+
+typedef struct tune_call {
+    const hr_tune_options *options;
+    tune_report *report;
+    hr__replay_notes notes;
+    hr__replay_notes warnings;
+    hr__replay_work work;
+    hr__tuning *tuning; /* owned; large */
+} tune_call;
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* Negative: a is better. */
+static int compare_u64(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static size_t option_count(const char *conf)
+{
+    size_t count = conf[0] != '\0';
+    for (; *conf != '\0'; conf++)
+        count += *conf == ',';
+    return count;
+}
+
+static uint64_t weighed_bytes(const hr__tuning *tuning, const hr_replay_result *result)
+{
+    uint64_t option_bytes = tuning->card_bytes / OPTIONS_PER_CARD;
+    return result->peak_reserved_bytes + option_count(result->conf) * option_bytes;
+}
+
+static int compare_complete(const hr__tuning *tuning, const hr_replay_result *a,
+                            const hr_replay_result *b)
+{
+    int order = compare_u64(a->retries != 0, b->retries != 0);
+    if (order == 0)
+        order = compare_u64(a->device_ns > tuning->slow_ns, b->device_ns > tuning->slow_ns);
+    if (order == 0)
+        order = compare_u64(a->retries, b->retries);
+    if (order == 0)
+        order = compare_u64(weighed_bytes(tuning, a), weighed_bytes(tuning, b));
+    return order != 0 ? order : compare_u64(a->device_ns, b->device_ns);
+}
+
+static int compare(const hr__tuning *tuning, const hr__candidate *a, const hr__candidate *b)
+{
+    int order = compare_u64(b->result.is_complete, a->result.is_complete);
+    if (order == 0 && a->result.is_complete)
+        order = compare_complete(tuning, &a->result, &b->result);
+    if (order == 0)
+        order = compare_u64(b->result.events_done, a->result.events_done);
+    if (order == 0)
+        order = compare_u64(a->result.peak_reserved_bytes, b->result.peak_reserved_bytes);
+    return order != 0 ? order : strcmp(a->result.conf, b->result.conf);
+}
+
+bool hr__tune_is_better(const hr__tuning *tuning, const hr__candidate *a, const hr__candidate *b)
+{
+    return compare(tuning, a, b) < 0;
+}
+
+/* Where every setting is slow, those near the quickest are not. */
+static void judge_by_the_quickest(hr__tuning *tuning)
+{
+    uint64_t quickest_ns = UINT64_MAX;
+    for (size_t i = 0; i < tuning->candidate_count; i++) {
+        const hr_replay_result *result = &tuning->candidates[i].result;
+        if (result->is_complete && result->retries == 0 && result->device_ns < quickest_ns)
+            quickest_ns = result->device_ns;
+    }
+    double near_ns = (double)quickest_ns * SLOW_RATIO;
+    if (quickest_ns != UINT64_MAX && near_ns > (double)tuning->slow_ns)
+        tuning->slow_ns = (uint64_t)near_ns;
+}
+
+/* Few enough for the simplest of sorts; stable. */
+static void sort_candidates(hr__tuning *tuning)
+{
+    judge_by_the_quickest(tuning);
+    for (size_t i = 1; i < tuning->candidate_count; i++) {
+        hr__candidate moved = tuning->candidates[i];
+        size_t j = i;
+        for (; j > 0 && hr__tune_is_better(tuning, &moved, &tuning->candidates[j - 1]); j--)
+            tuning->candidates[j] = tuning->candidates[j - 1];
+        tuning->candidates[j] = moved;
+    }
+}
+
+/* A share of the recorded time; without times, of what a second would be. */
+static uint64_t slow_limit_ns(const hr__model_trace *trace)
+{
+    int64_t first_us = trace->events[0].time_us;
+    int64_t last_us = trace->events[trace->event_count - 1].time_us;
+    bool is_known = first_us != HR__UNKNOWN_TIME && last_us != HR__UNKNOWN_TIME && first_us >= 0 &&
+                    last_us > first_us;
+    double duration_us = is_known ? (double)last_us - (double)first_us : 1e6;
+    double slow_ns = duration_us * 1000.0 * SLOW_SHARE;
+    return slow_ns < 1e18 ? (uint64_t)slow_ns : UINT64_C(1000000000000000000);
+}
+
+/* ---- trying ---------------------------------------------------------------------------------- */
+
+static hr_status try_from(tune_call *call, size_t first, double base, double share)
+{
+    hr__tuning *tuning = call->tuning;
+    const hr__replay_progress progress = {
+        .progress = call->options->progress,
+        .context = call->options->progress_context,
+        .base = base,
+        .share = share,
+    };
+    return hr__tune_try(&call->work, tuning->candidates + first, tuning->candidate_count - first,
+                        &progress);
+}
+
+static hr_status try_everything(tune_call *call, bool is_possible)
+{
+    hr__tuning *tuning = call->tuning;
+    HR__TRY(hr__tune_add_defaults(tuning));
+    if (!is_possible)
+        return try_from(call, 0, 0.0, 1.0);
+    HR__TRY(hr__tune_add_options(tuning));
+    HR__TRY(try_from(call, 0, 0.0, 0.6));
+    size_t first_round = tuning->candidate_count;
+    HR__TRY(hr__tune_add_combinations(tuning));
+    return try_from(call, first_round, 0.6, 0.2);
+}
+
+static const hr__candidate *find_kind(const hr__tuning *tuning, hr__candidate_kind kind)
+{
+    for (size_t i = 0; i < tuning->candidate_count; i++)
+        if (tuning->candidates[i].kind == kind)
+            return &tuning->candidates[i];
+    return NULL;
+}
+
+/* PyTorch's defaults: a candidate of their own, unless the recording was made with them. */
+static const hr__candidate *find_native(const hr__tuning *tuning)
+{
+    const hr__candidate *native = find_kind(tuning, HR__CANDIDATE_NATIVE);
+    return native != NULL ? native : find_kind(tuning, HR__CANDIDATE_RECORDED);
+}
+
+/* ---- warnings -------------------------------------------------------------------------------- */
+
+static void warn_about(tune_call *call, const hr__candidate *on_card, const hr__candidate *endless,
+                       const hr__candidate *native_on_card, const hr__candidate *native_endless)
+{
+    const hr_replay_result *result = &endless->result, *native = &native_endless->result;
+    char reserved[HR__SIZE_TEXT_BYTES], native_reserved[HR__SIZE_TEXT_BYTES];
+    double ratio = native->peak_reserved_bytes != 0
+                       ? (double)result->peak_reserved_bytes / (double)native->peak_reserved_bytes
+                       : 1.0;
+    bool fails = !on_card->result.is_complete && native_on_card->result.is_complete;
+    (void)hr__format_size(result->peak_reserved_bytes, reserved);
+    (void)hr__format_size(native->peak_reserved_bytes, native_reserved);
+    if (ratio >= WORSE_RATIO)
+        hr__replay_note(&call->warnings,
+                        "%s would reserve %.*f times as much as the defaults: %s instead of %s on "
+                        "a card without end%s.",
+                        result->conf, ratio < 1.5 ? 2 : 1, ratio, reserved, native_reserved,
+                        fails ? "; on this card it runs out of memory" : "");
+    else if (fails)
+        hr__replay_note(&call->warnings,
+                        "%s runs out of memory on this card, where the defaults complete.",
+                        result->conf);
+}
+
+/* The recommended settings once more, and the defaults, without a limit. */
+static hr_status make_warnings(tune_call *call)
+{
+    hr__tuning *tuning = call->tuning;
+    const hr__candidate *native = find_native(tuning);
+    const hr__candidate *on_card[MOST_WARNING_RUNS];
+    size_t count = 0;
+    if (native == NULL)
+        return HR_OK;
+    on_card[count++] = native;
+    for (size_t i = 0; i < tuning->candidate_count && count < MOST_WARNING_RUNS; i++)
+        if (tuning->candidates[i].is_recommended)
+            on_card[count++] = &tuning->candidates[i];
+    hr__candidate *endless = hr__host_alloc_zeroed(count, sizeof *endless);
+    if (endless == NULL)
+        return hr__fail_host_memory(count * sizeof *endless, "the runs of a tuning");
+    for (size_t i = 0; i < count; i++) {
+        endless[i] = *on_card[i];
+        endless[i].card = hr__card_without_end();
+    }
+    const hr__replay_progress progress = {call->options->progress, call->options->progress_context,
+                                          0.8, 0.2};
+    hr_status status = hr__tune_try(&call->work, endless, count, &progress);
+    for (size_t i = 1; i < count && status == HR_OK; i++)
+        warn_about(call, on_card[i], &endless[i], native, &endless[0]);
+    hr__host_free(endless);
+    return status;
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+static void note_possibility(tune_call *call, uint64_t least_bytes)
+{
+    char live[HR__SIZE_TEXT_BYTES], card[HR__SIZE_TEXT_BYTES];
+    hr__replay_note(&call->notes,
+                    "No setting can help: at the peak %s are live, and the card has %s. Less must "
+                    "be live at once (a smaller batch, checkpointing, a smaller model). How far "
+                    "the usual settings get is shown.",
+                    hr__format_size(least_bytes, live),
+                    hr__format_size(call->options->card_bytes, card));
+}
+
+static void note_best(tune_call *call, const hr__candidate *best, const hr__candidate *recorded)
+{
+    if (!best->result.is_complete) {
+        if (call->report->shown.is_possible)
+            hr__replay_note(&call->notes, "None of %zu settings completes on this card.",
+                            call->tuning->candidate_count);
+        return;
+    }
+    if (recorded->result.is_complete && recorded->result.retries == 0)
+        hr__replay_note(&call->notes, "The recorded settings complete on this card already.");
+    if (best->needs_fraction_call)
+        hr__replay_note(&call->notes,
+                        "PyTorch %s looks at garbage_collection_threshold only where a memory "
+                        "fraction was set: call "
+                        "torch.cuda.memory.set_per_process_memory_fraction(1.0) first.",
+                        call->work.torch_version);
+    else if (strstr(best->result.conf, "per_process_memory_fraction") != NULL)
+        hr__replay_note(&call->notes, "PyTorch looks at garbage_collection_threshold only where a "
+                                      "memory fraction below 1 is set: the two options go "
+                                      "together.");
+}
+
+static hr_status show(tune_call *call)
+{
+    hr_tune_report *shown = &call->report->shown;
+    const hr__tuning *tuning = call->tuning;
+    hr_replay_result *tried = hr__arena_alloc_array(&call->report->arena, tuning->candidate_count,
+                                                    sizeof *tried, _Alignof(hr_replay_result));
+    if (tried == NULL)
+        return hr__fail_host_memory(tuning->candidate_count * sizeof *tried, "results");
+    const hr__candidate *recorded = find_kind(tuning, HR__CANDIDATE_RECORDED);
+    if (recorded == NULL) /* its string cannot be used: noted where it was found */
+        recorded = find_native(tuning);
+    for (size_t i = 0; i < tuning->candidate_count; i++)
+        tried[i] = tuning->candidates[i].result;
+    shown->tried = tried;
+    shown->tried_count = tuning->candidate_count;
+    shown->best = &tried[0];
+    shown->recorded = &tried[recorded - tuning->candidates];
+    shown->fits = tried[0].is_complete;
+    note_best(call, &tuning->candidates[0], recorded);
+    HR__TRY(hr__replay_notes_finish(&call->warnings, &shown->warnings, &shown->warning_count));
+    return hr__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);
+}
+
+static hr_status tune(tune_call *call)
+{
+    hr_tune_report *shown = &call->report->shown;
+    const hr__script *script = &call->work.script;
+    hr__tuning *tuning = call->tuning;
+    tuning->work = &call->work;
+    tuning->arena = &call->report->arena;
+    tuning->card_bytes = call->options->card_bytes;
+    tuning->slow_ns = slow_limit_ns(script->trace);
+    shown->device = script->trace->device;
+    shown->event_count = script->trace->event_count;
+    shown->card_bytes = call->options->card_bytes;
+    shown->peak_live_bytes = script->peak_live_bytes;
+    uint64_t least_bytes = 0;
+    HR__TRY(hr__replay_least_bytes(script, &least_bytes));
+    shown->is_possible = least_bytes <= call->options->card_bytes;
+    if (!shown->is_possible)
+        note_possibility(call, least_bytes);
+    HR__TRY(try_everything(call, shown->is_possible));
+    if (shown->is_possible)
+        HR__TRY(make_warnings(call));
+    sort_candidates(tuning);
+    const hr__replay_progress all = {call->options->progress, call->options->progress_context, 1.0,
+                                     0.0};
+    HR__TRY(hr__replay_tell(&all, 0.0));
+    return show(call);
+}
+
+static hr_status check_arguments(const hr_recording *recording, const hr_tune_options *options,
+                                 hr_tune_report **out)
+{
+    if (recording == NULL || options == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected a recording, options and a place for the report");
+    if (options->struct_size < sizeof *options)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected options with a struct_size of %zu or more, found %zu",
+                        sizeof *options, options->struct_size);
+    if (options->card_bytes == 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "tuning is for a card: its size is expected");
+    return HR_OK;
+}
+
+hr_status hr_recording_tune(const hr_recording *recording, const hr_tune_options *options,
+                            hr_tune_report **out)
+{
+    HR__TRY(check_arguments(recording, options, out));
+    tune_report *report = hr__host_alloc_zeroed(1, sizeof *report);
+    hr__tuning *tuning = hr__host_alloc_zeroed(1, sizeof *tuning);
+    if (report == NULL || tuning == NULL) {
+        hr__host_free(report);
+        hr__host_free(tuning);
+        return hr__fail_host_memory(sizeof *report + sizeof *tuning, "a tuning");
+    }
+    hr__arena_init(&report->arena, HR__ARENA_NO_LIMIT);
+    tune_call call = {.options = options, .report = report, .tuning = tuning};
+    hr__replay_notes_init(&call.notes, &report->arena);
+    hr__replay_notes_init(&call.warnings, &report->arena);
+    hr_status status = hr__replay_work_init(&call.work, recording->model, options->torch_version,
+                                            options->device, &call.notes);
+    if (status == HR_OK) {
+        status = tune(&call);
+        hr__replay_work_deinit(&call.work);
+    }
+    hr__host_free(tuning);
+    if (status == HR_OK)
+        *out = &report->shown;
+    else
+        hr_tune_report_free(&report->shown);
+    return status;
+}
+
+void hr_tune_report_free(hr_tune_report *report)
+{
+    if (report == NULL)
+        return;
+    tune_report *whole = (tune_report *)report;
+    hr__arena_deinit(&whole->arena);
+    hr__host_free(whole);
+}

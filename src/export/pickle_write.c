@@ -1,0 +1,247 @@
+/* pickle_write.c - the instructions, and a buffer in front of the sink.
+ *
+ * Numbers take the shortest form there is, as CPython writes them: one byte, two bytes, four bytes
+ * with a sign, and beyond that LONG1 with as many bytes as the number needs (an address of the
+ * device has six or seven). */
+#include "export/pickle_write.h"
+
+#include <string.h>
+
+#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/utf8.h"
+
+enum { MOST_IN_PORTION = 1000 }; /* as CPython */
+
+/* By the names of Python's pickletools. */
+enum {
+    PROTO = 0x80,
+    STOP = '.',
+    MARK = '(',
+    EMPTY_DICT = '}',
+    SETITEMS = 'u',
+    EMPTY_LIST = ']',
+    APPENDS = 'e',
+    TUPLE2 = 0x86,
+    NEWTRUE = 0x88,
+    NEWFALSE = 0x89,
+    BININT = 'J',
+    BININT1 = 'K',
+    BININT2 = 'M',
+    LONG1 = 0x8a,
+    BINFLOAT = 'G',
+    SHORT_BINUNICODE = 0x8c,
+    BINUNICODE = 'X',
+    MEMOIZE = 0x94,
+    BINGET = 'h',
+    LONG_BINGET = 'j',
+};
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static void flush(hr__pickle *pickle)
+{
+    if (!pickle->has_failed && pickle->used_bytes != 0 &&
+        !pickle->sink.write(pickle->sink.context, pickle->buffer, pickle->used_bytes))
+        pickle->has_failed = true;
+    pickle->used_bytes = 0;
+}
+
+static void put_bytes(hr__pickle *pickle, const void *bytes, size_t size_bytes)
+{
+    const char *from = bytes;
+    while (size_bytes != 0) {
+        if (pickle->used_bytes == HR__PICKLE_BUFFER_BYTES)
+            flush(pickle);
+        size_t piece_bytes =
+            (size_t)hr__min_u64(size_bytes, HR__PICKLE_BUFFER_BYTES - pickle->used_bytes);
+        memcpy(pickle->buffer + pickle->used_bytes, from, piece_bytes);
+        pickle->used_bytes += piece_bytes;
+        from += piece_bytes;
+        size_bytes -= piece_bytes;
+    }
+}
+
+/* An instruction and `count` bytes of a number, the least significant first. */
+static void put(hr__pickle *pickle, int instruction, uint64_t number, size_t count)
+{
+    unsigned char bytes[9];
+    bytes[0] = (unsigned char)instruction;
+    for (size_t i = 0; i < count; i++)
+        bytes[1 + i] = (unsigned char)(number >> (8 * i));
+    put_bytes(pickle, bytes, 1 + count);
+}
+
+hr_status hr__pickle_init(hr__pickle *pickle, const hr__pickle_sink *sink)
+{
+    *pickle = (hr__pickle){.sink = *sink, .buffer = hr__host_alloc(HR__PICKLE_BUFFER_BYTES)};
+    if (pickle->buffer == NULL)
+        return hr__fail_host_memory(HR__PICKLE_BUFFER_BYTES, "a buffer for writing");
+    put(pickle, PROTO, 4, 1);
+    return HR_OK;
+}
+
+hr_status hr__pickle_finish(hr__pickle *pickle)
+{
+    put(pickle, STOP, 0, 0);
+    flush(pickle);
+    if (pickle->has_failed)
+        return hr__fail(HR_ERR_FILE, "the recording could not be written to its end");
+    return HR_OK;
+}
+
+void hr__pickle_deinit(hr__pickle *pickle)
+{
+    hr__host_free(pickle->buffer);
+    pickle->buffer = NULL;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+void hr__pickle_boolean(hr__pickle *pickle, bool is_true)
+{
+    put(pickle, is_true ? NEWTRUE : NEWFALSE, 0, 0);
+}
+
+/* Beyond 32 bits: two's complement in as few bytes as keep the sign. */
+static void put_long(hr__pickle *pickle, uint64_t bits, bool is_negative)
+{
+    unsigned char bytes[11] = {LONG1, 0};
+    size_t count = 0;
+    uint64_t rest = is_negative ? ~bits : bits;
+    do {
+        bytes[2 + count++] = (unsigned char)bits;
+        bits >>= 8;
+        rest >>= 8;
+        if (is_negative)
+            bits |= UINT64_C(0xff) << 56;
+    } while (rest != 0);
+    bool has_sign_bit = (bytes[1 + count] & 0x80) != 0;
+    if (has_sign_bit != is_negative)
+        bytes[2 + count++] = is_negative ? 0xff : 0;
+    bytes[1] = (unsigned char)count;
+    put_bytes(pickle, bytes, 2 + count);
+}
+
+void hr__pickle_integer(hr__pickle *pickle, int64_t number)
+{
+    if (number >= 0)
+        hr__pickle_unsigned(pickle, (uint64_t)number);
+    else if (number >= INT32_MIN)
+        put(pickle, BININT, (uint64_t)number, 4);
+    else
+        put_long(pickle, (uint64_t)number, true);
+}
+
+void hr__pickle_unsigned(hr__pickle *pickle, uint64_t number)
+{
+    if (number <= UINT8_MAX)
+        put(pickle, BININT1, number, 1);
+    else if (number <= UINT16_MAX)
+        put(pickle, BININT2, number, 2);
+    else if (number <= INT32_MAX)
+        put(pickle, BININT, number, 4);
+    else
+        put_long(pickle, number, false);
+}
+
+void hr__pickle_float(hr__pickle *pickle, double number)
+{
+    uint64_t bits;
+    _Static_assert(sizeof bits == sizeof number, "a double has 64 bits");
+    memcpy(&bits, &number, sizeof bits);
+    put(pickle, BINFLOAT, __builtin_bswap64(bits),
+        8); /* the only one with the largest byte first */
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static const char replacement[3] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
+
+/* The length of the text with every wrong byte replaced; writes it too if `pickle` is not NULL. */
+static uint64_t mend_text(hr__pickle *pickle, const char *bytes, size_t size_bytes)
+{
+    uint64_t mended_bytes = 0;
+    uint32_t character;
+    for (size_t at = 0, length; at < size_bytes; at += length) {
+        length = hr__utf8_next(bytes + at, size_bytes - at, &character);
+        bool is_valid = character != HR__UTF8_INVALID;
+        size_t from_bytes = is_valid ? length : sizeof replacement;
+        if (pickle != NULL)
+            put_bytes(pickle, is_valid ? bytes + at : replacement, from_bytes);
+        mended_bytes += from_bytes;
+    }
+    return mended_bytes;
+}
+
+void hr__pickle_text(hr__pickle *pickle, const char *bytes, size_t size_bytes)
+{
+    size_bytes = (size_t)hr__min_u64(size_bytes, UINT32_MAX / sizeof replacement);
+    uint64_t mended_bytes = mend_text(NULL, bytes, size_bytes);
+    if (mended_bytes <= UINT8_MAX)
+        put(pickle, SHORT_BINUNICODE, mended_bytes, 1);
+    else
+        put(pickle, BINUNICODE, mended_bytes, 4);
+    mend_text(pickle, bytes, size_bytes);
+}
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+void hr__pickle_begin_dict(hr__pickle *pickle)
+{
+    put(pickle, EMPTY_DICT, 0, 0);
+    put(pickle, MARK, 0, 0);
+}
+
+void hr__pickle_end_dict(hr__pickle *pickle)
+{
+    put(pickle, SETITEMS, 0, 0);
+}
+
+void hr__pickle_pair(hr__pickle *pickle)
+{
+    put(pickle, TUPLE2, 0, 0);
+}
+
+void hr__pickle_begin_list(hr__pickle *pickle, hr__pickle_list *list)
+{
+    list->in_portion = 0;
+    put(pickle, EMPTY_LIST, 0, 0);
+}
+
+void hr__pickle_next_item(hr__pickle *pickle, hr__pickle_list *list)
+{
+    if (list->in_portion == MOST_IN_PORTION)
+        hr__pickle_end_list(pickle, list);
+    if (list->in_portion++ == 0)
+        put(pickle, MARK, 0, 0);
+}
+
+void hr__pickle_end_list(hr__pickle *pickle, hr__pickle_list *list)
+{
+    if (list->in_portion != 0)
+        put(pickle, APPENDS, 0, 0);
+    list->in_portion = 0;
+}
+
+/* ---- the memo -------------------------------------------------------------------------------- */
+
+uint32_t hr__pickle_memoize(hr__pickle *pickle)
+{
+    if (pickle->memo_count == UINT32_MAX) {
+        pickle->has_failed = true;
+        return 0;
+    }
+    put(pickle, MEMOIZE, 0, 0);
+    return pickle->memo_count++;
+}
+
+void hr__pickle_fetch(hr__pickle *pickle, uint32_t memo)
+{
+    HR_ASSERT(memo < pickle->memo_count);
+    if (memo <= UINT8_MAX)
+        put(pickle, BINGET, memo, 1);
+    else
+        put(pickle, LONG_BINGET, memo, 4);
+}

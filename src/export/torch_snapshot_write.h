@@ -1,0 +1,26 @@
+/* torch_snapshot_write.h - a memory model as a PyTorch memory snapshot.
+ *
+ * Writes the pickle that torch.cuda.memory._dump_snapshot() would: the same keys in the same order,
+ * so that torch/cuda/_memory_viz.py and pytorch.org/memory_viz open it. Which of the keys that came
+ * with some release are there is decided by model->features, since a file's keys are all that tells
+ * its version; what is unknown is left out. Earlier shapes than 2.1's (a bare list of segments,
+ * blocks with a `history`) are not written: such a model comes out in 2.1's shape.
+ *
+ * Every string and frame is written once and referred to afterwards. So is each context's list of
+ * frames: events of one request share one list object, two requests with equal stacks have two.
+ *
+ * Read back, the model is the same, but for two things that the format cannot say: a segment or
+ * block without a context has an empty one, and names that are not UTF-8 are mended. */
+#ifndef HR_EXPORT_TORCH_SNAPSHOT_WRITE_H
+#define HR_EXPORT_TORCH_SNAPSHOT_WRITE_H
+
+#include "headroom/status.h"
+#include "export/pickle_write.h"
+#include "model/memory_model.h"
+
+/* Needs host memory in proportion to the strings, frames and contexts of the model, not to its
+ * events. HR_ERR_FILE: the sink ended it. HR_ERR_HOST_MEMORY. */
+HR_MUST_CHECK hr_status hr__torch_snapshot_write(const hr__model *model,
+                                                 const hr__pickle_sink *sink);
+
+#endif /* HR_EXPORT_TORCH_SNAPSHOT_WRITE_H */

@@ -1,0 +1,88 @@
+/* decompress_zstd.c - zstd, which follows several frames and skips the skippable ones by itself.
+ *
+ * Its stable interface takes no allocator, so its memory is its own: at most the window of the
+ * frame, which is bounded, and a little. */
+#include "format/decompress.h"
+
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include "base/error.h"
+#include "base/host_memory.h"
+
+typedef struct zstd_decompressor {
+    hr__decompressor table;
+    ZSTD_DStream *stream;
+    bool is_between_frames; /* what has come out is whole */
+} zstd_decompressor;
+
+static hr_status explain(size_t result)
+{
+    switch (ZSTD_getErrorCode(result)) {
+    case ZSTD_error_memory_allocation:
+        return hr__fail(HR_ERR_HOST_MEMORY, "out of host memory: for the window of zstd data");
+    case ZSTD_error_frameParameter_windowTooLarge:
+        return hr__fail(HR_ERR_UNSUPPORTED, "zstd data with a window of more than 2^%d bytes",
+                        HR__DECOMPRESS_MEMORY_LIMIT_LOG2);
+    default:
+        return hr__fail(HR_ERR_CORRUPT_FILE, "damaged zstd data (%s)", ZSTD_getErrorName(result));
+    }
+}
+
+static hr_status step(hr__decompressor *self, hr__decompress_span *span, bool *is_finished)
+{
+    zstd_decompressor *zstd = (zstd_decompressor *)self;
+    ZSTD_inBuffer input = {span->input, span->input_bytes, 0};
+    ZSTD_outBuffer output = {span->output, span->output_bytes, 0};
+    hr_status status = HR_OK;
+    while (output.pos < output.size && (input.pos < input.size || !zstd->is_between_frames)) {
+        size_t used = input.pos, made = output.pos;
+        size_t result = ZSTD_decompressStream(zstd->stream, &output, &input);
+        if (ZSTD_isError(result)) {
+            status = explain(result);
+            break;
+        }
+        zstd->is_between_frames = result == 0;
+        if (input.pos == used && output.pos == made)
+            break; /* it wants input that is not here */
+    }
+    span->input += input.pos;
+    span->input_bytes -= input.pos;
+    span->output += output.pos;
+    span->output_bytes -= output.pos;
+    if (status != HR_OK || !span->is_input_over || span->input_bytes != 0)
+        return status;
+    *is_finished = zstd->is_between_frames;
+    if (!zstd->is_between_frames && span->output_bytes != 0)
+        return hr__fail(HR_ERR_CORRUPT_FILE, "the zstd data ends too early");
+    return HR_OK;
+}
+
+static void destroy(hr__decompressor *self)
+{
+    zstd_decompressor *zstd = (zstd_decompressor *)self;
+    ZSTD_freeDStream(zstd->stream);
+    hr__host_free(zstd);
+}
+
+hr_status hr__decompress_zstd_create(hr__decompressor **out)
+{
+    zstd_decompressor *zstd = hr__host_alloc_zeroed(1, sizeof *zstd);
+    if (zstd == NULL)
+        return hr__fail_host_memory(sizeof *zstd, "reading zstd");
+    zstd->table = (hr__decompressor){.step = step, .destroy = destroy};
+    zstd->stream = ZSTD_createDStream();
+    zstd->is_between_frames = true;
+    if (zstd->stream == NULL) {
+        hr__host_free(zstd);
+        return hr__fail(HR_ERR_HOST_MEMORY, "out of host memory: for reading zstd");
+    }
+    size_t result =
+        ZSTD_DCtx_setParameter(zstd->stream, ZSTD_d_windowLogMax, HR__DECOMPRESS_MEMORY_LIMIT_LOG2);
+    if (ZSTD_isError(result)) {
+        destroy(&zstd->table);
+        return explain(result);
+    }
+    *out = &zstd->table;
+    return HR_OK;
+}

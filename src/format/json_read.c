@@ -1,0 +1,463 @@
+/* json_read.c - a reader by recursive descent: one function for each thing that JSON has.
+ *
+ * It looks one byte ahead and never back. The depth is limited, so the descent cannot use up the
+ * stack, and no number or string is held but the one at hand. */
+#include "format/json_read.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/byte_buffer.h"
+#include "base/error.h"
+
+typedef struct json_reader {
+    hr__byte_source *source;
+    hr__document *document;
+    const uint8_t *window;
+    size_t window_bytes;
+    size_t at;            /* in the window */
+    bool is_over;         /* nothing comes after the window */
+    uint64_t line;        /* from 1 */
+    uint64_t line_offset; /* of its first byte in the source */
+    hr__byte_buffer text; /* of the string at hand */
+    uint32_t high_half;   /* the first of two escapes that make one character; 0: none */
+} json_reader;
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+enum { NO_MORE = -1 };
+
+#define REPLACEMENT UINT32_C(0xFFFD)
+
+static hr_status refill(json_reader *reader)
+{
+    hr__byte_source_take(reader->source, reader->at);
+    reader->at = reader->window_bytes = 0;
+    HR__TRY(hr__byte_source_peek(reader->source, 1, &reader->window, &reader->window_bytes));
+    reader->is_over = reader->window_bytes == 0;
+    return HR_OK;
+}
+
+/* The next byte, or NO_MORE; it is not taken. */
+static inline hr_status look(json_reader *reader, int *byte)
+{
+    if (reader->at == reader->window_bytes && !reader->is_over)
+        HR__TRY(refill(reader));
+    *byte = reader->at < reader->window_bytes ? reader->window[reader->at] : NO_MORE;
+    return HR_OK;
+}
+
+/* Takes the byte that was looked at. */
+static inline void take(json_reader *reader)
+{
+    reader->at++;
+}
+
+static uint64_t offset(const json_reader *reader)
+{
+    return hr__byte_source_offset(reader->source) + reader->at;
+}
+
+static hr_status skip_white_space(json_reader *reader, int *byte)
+{
+    for (;;) {
+        HR__TRY(look(reader, byte));
+        if (*byte != ' ' && *byte != '\t' && *byte != '\n' && *byte != '\r')
+            return HR_OK;
+        take(reader);
+        if (*byte == '\n') {
+            reader->line++;
+            reader->line_offset = offset(reader);
+        }
+    }
+}
+
+static hr_status wrong(const json_reader *reader, const char *expected, int found)
+{
+    char shown[32];
+    if (found == NO_MORE)
+        snprintf(shown, sizeof shown, "the end of the file");
+    else if (found > ' ' && found <= '~')
+        snprintf(shown, sizeof shown, "'%c'", found);
+    else
+        snprintf(shown, sizeof shown, "the byte 0x%02x", (unsigned)found);
+    return hr__fail(HR_ERR_CORRUPT_FILE,
+                    "JSON, line %" PRIu64 ", column %" PRIu64 ": expected %s, found %s",
+                    reader->line, offset(reader) - reader->line_offset + 1, expected, shown);
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+static hr_status read_hex4(json_reader *reader, uint32_t *out)
+{
+    uint32_t code = 0;
+    for (int i = 0; i < 4; i++) {
+        int byte;
+        HR__TRY(look(reader, &byte));
+        if (byte >= '0' && byte <= '9')
+            code = code << 4 | (uint32_t)(byte - '0');
+        else if (byte >= 'a' && byte <= 'f')
+            code = code << 4 | (uint32_t)(byte - 'a' + 10);
+        else if (byte >= 'A' && byte <= 'F')
+            code = code << 4 | (uint32_t)(byte - 'A' + 10);
+        else
+            return wrong(reader, "four hexadecimal digits after \\u", byte);
+        take(reader);
+    }
+    *out = code;
+    return HR_OK;
+}
+
+static void append_utf8(hr__byte_buffer *text, uint32_t code)
+{
+    if (code < 0x80) {
+        hr__append_u8(text, (uint8_t)code);
+    } else if (code < 0x800) {
+        hr__append_u8(text, (uint8_t)(0xC0 | code >> 6));
+        hr__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
+    } else if (code < 0x10000) {
+        hr__append_u8(text, (uint8_t)(0xE0 | code >> 12));
+        hr__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
+        hr__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
+    } else {
+        hr__append_u8(text, (uint8_t)(0xF0 | code >> 18));
+        hr__append_u8(text, (uint8_t)(0x80 | (code >> 12 & 0x3F)));
+        hr__append_u8(text, (uint8_t)(0x80 | (code >> 6 & 0x3F)));
+        hr__append_u8(text, (uint8_t)(0x80 | (code & 0x3F)));
+    }
+}
+
+static bool is_high_half(uint32_t code)
+{
+    return code >= 0xD800 && code < 0xDC00;
+}
+
+static bool is_low_half(uint32_t code)
+{
+    return code >= 0xDC00 && code < 0xE000;
+}
+
+/* A character beyond 16 bits is written as two halves, each an escape. One that stands alone
+ * (Python writes them for file names that are not UTF-8) is no character. */
+static void end_half(json_reader *reader)
+{
+    if (reader->high_half != 0)
+        append_utf8(&reader->text, REPLACEMENT);
+    reader->high_half = 0;
+}
+
+/* Behind "\\u". */
+static hr_status read_unicode_escape(json_reader *reader)
+{
+    uint32_t code = 0;
+    HR__TRY(read_hex4(reader, &code));
+    if (reader->high_half != 0 && is_low_half(code)) {
+        append_utf8(&reader->text,
+                    0x10000 + ((reader->high_half - 0xD800) << 10) + (code - 0xDC00));
+        reader->high_half = 0;
+        return HR_OK;
+    }
+    end_half(reader);
+    if (is_high_half(code))
+        reader->high_half = code;
+    else
+        append_utf8(&reader->text, is_low_half(code) ? REPLACEMENT : code);
+    return HR_OK;
+}
+
+/* Behind a backslash. */
+static hr_status read_escape(json_reader *reader)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    int byte;
+    HR__TRY(look(reader, &byte));
+    const char *known = byte > 0 ? strchr(from, byte) : NULL;
+    if (known == NULL && byte != 'u')
+        return wrong(reader, "one of \"\\/bfnrtu after a backslash", byte);
+    take(reader);
+    if (known == NULL)
+        return read_unicode_escape(reader);
+    end_half(reader);
+    hr__append_u8(&reader->text, (uint8_t)to[known - from]);
+    return HR_OK;
+}
+
+/* Bytes that stand for themselves, as many as the window has. */
+static void read_plain_run(json_reader *reader)
+{
+    size_t end = reader->at;
+    end_half(reader);
+    while (end < reader->window_bytes && reader->window[end] >= ' ' && reader->window[end] != '"' &&
+           reader->window[end] != '\\')
+        end++;
+    hr__append_bytes(&reader->text, reader->window + reader->at, end - reader->at);
+    reader->at = end;
+}
+
+/* At the opening quote. */
+static hr_status read_string(json_reader *reader, hr__value *out)
+{
+    take(reader);
+    hr__byte_buffer_clear(&reader->text);
+    for (;;) {
+        int byte;
+        HR__TRY(look(reader, &byte));
+        if (byte == '"')
+            break;
+        if (byte == '\\') {
+            take(reader);
+            HR__TRY(read_escape(reader));
+        } else if (byte >= ' ') {
+            read_plain_run(reader);
+        } else {
+            return wrong(reader, "the closing quote of a string", byte);
+        }
+        if (hr__byte_buffer_size(&reader->text) > HR__JSON_MOST_STRING_BYTES)
+            return hr__fail(HR_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": a string of over %d bytes",
+                            reader->line, HR__JSON_MOST_STRING_BYTES);
+    }
+    take(reader);
+    end_half(reader);
+    if (hr__byte_buffer_has_failed(&reader->text))
+        return hr__fail_host_memory(hr__byte_buffer_size(&reader->text), "a string of JSON");
+    return hr__document_string(reader->document, hr__byte_buffer_text(&reader->text),
+                               hr__byte_buffer_size(&reader->text), out);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+typedef struct json_number {
+    uint64_t digits;  /* those that fit, as a number */
+    int64_t exponent; /* of ten, for `digits` */
+    bool is_negative;
+    bool is_huge; /* `digits` is not all of it */
+    bool is_float;
+} json_number;
+
+/* One digit or more; `step` is what each adds to the exponent: 0 before the point, -1 behind. */
+static hr_status read_digits(json_reader *reader, json_number *number, int step)
+{
+    int byte;
+    HR__TRY(look(reader, &byte));
+    if (byte < '0' || byte > '9')
+        return wrong(reader, "a digit", byte);
+    while (byte >= '0' && byte <= '9') {
+        uint64_t digit = (uint64_t)(byte - '0');
+        if (!number->is_huge && number->digits <= (UINT64_MAX - digit) / 10) {
+            number->digits = number->digits * 10 + digit;
+            number->exponent += step;
+        } else { /* the rest only counts places */
+            number->is_huge = true;
+            number->exponent += step + 1;
+        }
+        take(reader);
+        HR__TRY(look(reader, &byte));
+    }
+    return HR_OK;
+}
+
+static hr_status read_exponent(json_reader *reader, json_number *number)
+{
+    enum { LARGEST = 100000 }; /* beyond any double, and no sum with it can overflow */
+    json_number exponent = {0};
+    int byte;
+    take(reader); /* e */
+    HR__TRY(look(reader, &byte));
+    if (byte == '+' || byte == '-')
+        take(reader);
+    HR__TRY(read_digits(reader, &exponent, 0));
+    int64_t size =
+        exponent.digits < LARGEST && !exponent.is_huge ? (int64_t)exponent.digits : LARGEST;
+    number->exponent += byte == '-' ? -size : size;
+    return HR_OK;
+}
+
+/* Exact for up to 15 digits and 22 places, which is what people write; else within a unit of the
+ * last place or two. (The C library's strtod() would depend on the locale.) */
+static double double_of(const json_number *number)
+{
+    long double value = (long double)number->digits;
+    int64_t exponent = number->exponent;
+    long double power = 1, base = 10;
+    uint64_t places = exponent < 0 ? (uint64_t)-exponent : (uint64_t)exponent;
+    for (places = places < 10000 ? places : 10000; places != 0; places >>= 1, base *= base)
+        power *= (places & 1) != 0 ? base : 1;
+    if (number->digits != 0)
+        value = exponent < 0 ? value / power : value * power;
+    return (double)(number->is_negative ? -value : value);
+}
+
+static hr_status make_number(json_reader *reader, const json_number *number, hr__value *out)
+{
+    if (number->is_float)
+        return hr__document_float(reader->document, double_of(number), out);
+    if (number->is_huge || (number->is_negative && number->digits > UINT64_C(1) << 63)) {
+        *out = hr__value_huge();
+        return HR_OK;
+    }
+    if (number->is_negative)
+        return hr__document_integer(reader->document, (int64_t)(0 - number->digits), out);
+    return hr__document_unsigned(reader->document, number->digits, out);
+}
+
+/* At a minus or a digit. */
+static hr_status read_number(json_reader *reader, int byte, hr__value *out)
+{
+    json_number number = {.is_negative = byte == '-'};
+    if (number.is_negative) {
+        take(reader);
+        HR__TRY(look(reader, &byte));
+    }
+    if (byte == '0')
+        take(reader); /* nothing but a point or an exponent may follow */
+    else
+        HR__TRY(read_digits(reader, &number, 0));
+    HR__TRY(look(reader, &byte));
+    if (byte == '.') {
+        number.is_float = true;
+        take(reader);
+        HR__TRY(read_digits(reader, &number, -1));
+        HR__TRY(look(reader, &byte));
+    }
+    if (byte == 'e' || byte == 'E') {
+        number.is_float = true;
+        HR__TRY(read_exponent(reader, &number));
+    }
+    return make_number(reader, &number, out);
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static hr_status read_value(json_reader *reader, unsigned depth, hr__value *out);
+
+static hr_status read_word(json_reader *reader, const char *word, hr__value value, hr__value *out)
+{
+    for (const char *at = word; *at != '\0'; at++) {
+        int byte;
+        HR__TRY(look(reader, &byte));
+        if (byte != *at)
+            return wrong(reader, word, byte);
+        take(reader);
+    }
+    *out = value;
+    return HR_OK;
+}
+
+/* At the opening bracket. */
+static hr_status read_array(json_reader *reader, unsigned depth, hr__value *out)
+{
+    hr__value list, item;
+    int byte;
+    take(reader);
+    HR__TRY(hr__document_new_list(reader->document, &list));
+    HR__TRY(skip_white_space(reader, &byte));
+    for (bool is_first = true; byte != ']' || !is_first; is_first = false) {
+        HR__TRY(read_value(reader, depth, &item));
+        HR__TRY(hr__document_append(reader->document, list, &item, 1));
+        HR__TRY(skip_white_space(reader, &byte));
+        if (byte == ']')
+            break;
+        if (byte != ',')
+            return wrong(reader, "',' or ']' in an array", byte);
+        take(reader);
+    }
+    take(reader);
+    *out = list;
+    return HR_OK;
+}
+
+static hr_status read_pair(json_reader *reader, unsigned depth, hr__value pair[2])
+{
+    int byte;
+    HR__TRY(skip_white_space(reader, &byte));
+    if (byte != '"')
+        return wrong(reader, "a string as the name of a member", byte);
+    HR__TRY(read_string(reader, &pair[0]));
+    HR__TRY(skip_white_space(reader, &byte));
+    if (byte != ':')
+        return wrong(reader, "':' after the name of a member", byte);
+    take(reader);
+    return read_value(reader, depth, &pair[1]);
+}
+
+/* At the opening brace. */
+static hr_status read_object(json_reader *reader, unsigned depth, hr__value *out)
+{
+    hr__value dict, pair[2];
+    int byte;
+    take(reader);
+    HR__TRY(hr__document_new_dict(reader->document, &dict));
+    HR__TRY(skip_white_space(reader, &byte));
+    for (bool is_first = true; byte != '}' || !is_first; is_first = false) {
+        HR__TRY(read_pair(reader, depth, pair));
+        HR__TRY(hr__document_set(reader->document, dict, pair, 1));
+        HR__TRY(skip_white_space(reader, &byte));
+        if (byte == '}')
+            break;
+        if (byte != ',')
+            return wrong(reader, "',' or '}' in an object", byte);
+        take(reader);
+    }
+    take(reader);
+    *out = dict;
+    return HR_OK;
+}
+
+static hr_status read_value(json_reader *reader, unsigned depth, hr__value *out)
+{
+    int byte;
+    HR__TRY(skip_white_space(reader, &byte));
+    if ((byte == '{' || byte == '[') && depth == HR__JSON_DEEPEST)
+        return hr__fail(HR_ERR_UNSUPPORTED, "JSON, line %" PRIu64 ": nested more than %d deep",
+                        reader->line, HR__JSON_DEEPEST);
+    switch (byte) {
+    case '{':
+        return read_object(reader, depth + 1, out);
+    case '[':
+        return read_array(reader, depth + 1, out);
+    case '"':
+        return read_string(reader, out);
+    case 't':
+        return read_word(reader, "true", hr__value_boolean(true), out);
+    case 'f':
+        return read_word(reader, "false", hr__value_boolean(false), out);
+    case 'n':
+        return read_word(reader, "null", hr__value_none(), out);
+    default:
+        if (byte == '-' || (byte >= '0' && byte <= '9'))
+            return read_number(reader, byte, out);
+        return wrong(reader, "a value", byte);
+    }
+}
+
+static hr_status skip_byte_order_mark(json_reader *reader)
+{
+    static const uint8_t mark[] = {0xEF, 0xBB, 0xBF};
+    HR__TRY(
+        hr__byte_source_peek(reader->source, sizeof mark, &reader->window, &reader->window_bytes));
+    if (reader->window_bytes >= sizeof mark && memcmp(reader->window, mark, sizeof mark) == 0)
+        reader->at = reader->line_offset = sizeof mark;
+    return HR_OK;
+}
+
+static hr_status read_all(json_reader *reader, hr__value *root)
+{
+    hr__value value;
+    int byte;
+    HR__TRY(skip_byte_order_mark(reader));
+    HR__TRY(read_value(reader, 0, &value));
+    HR__TRY(skip_white_space(reader, &byte));
+    if (byte != NO_MORE)
+        return wrong(reader, "the end of the file", byte);
+    return hr__document_close(reader->document, value, root);
+}
+
+hr_status hr__json_read(hr__byte_source *source, hr__document *document, hr__value *root)
+{
+    json_reader reader = {.source = source, .document = document, .line = 1};
+    hr__byte_buffer_init(&reader.text);
+    hr_status status = read_all(&reader, root);
+    hr__byte_buffer_deinit(&reader.text);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* pickle_read.h - Python's pickle, data only.
+ *
+ * A pickle is a program for a small stack machine, and some of its instructions import and call
+ * whatever they name. This reader knows the instructions that make plain data (None, booleans,
+ * numbers, strings, bytes, lists, tuples, dicts, sets), all protocols 0 to 5, memo and framing
+ * included. Every other one is refused with its name and its place, and where it names something
+ * (GLOBAL, STACK_GLOBAL) with that name. */
+#ifndef HR_FORMAT_PICKLE_READ_H
+#define HR_FORMAT_PICKLE_READ_H
+
+#include "format/byte_source.h"
+#include "format/document.h"
+
+/* Reads one pickle, up to and including its STOP; what follows is left in the source.
+ *
+ * HR_ERR_CORRUPT_FILE   not a pickle, cut short, damaged, or it wants to run code; hr_last_error()
+ *                       says what was expected, what was found, and at which byte
+ * HR_ERR_UNSUPPORTED    a limit of the document
+ * others                of the source and of the listener */
+HR_MUST_CHECK hr_status hr__pickle_read(hr__byte_source *source, hr__document *document,
+                                        hr__value *root);
+
+#endif /* HR_FORMAT_PICKLE_READ_H */

@@ -1,0 +1,12 @@
+/* segment_sort.h - segments by device, the host's last, then by address.
+ *
+ * In place and without memory: the C library's qsort() takes some of its own, behind our back.
+ * Files nearly always have them in order already, which is seen in one pass. */
+#ifndef HR_MODEL_SEGMENT_SORT_H
+#define HR_MODEL_SEGMENT_SORT_H
+
+#include "model/memory_model.h"
+
+void hr__segment_sort(hr__model_segment *segments, size_t count);
+
+#endif /* HR_MODEL_SEGMENT_SORT_H */

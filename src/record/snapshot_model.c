@@ -1,0 +1,243 @@
+/* snapshot_model.c - from captures to contexts, and from addresses to names.
+ *
+ * Only what the picture refers to is looked at: a recorder that has seen ten thousand stacks and
+ * keeps the last hundred events names the frames of those. */
+#include "record/snapshot_model.h"
+
+#include <stdlib.h> /* strtod, strtoll */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "model/model_build.h"
+#include "pool/pool.h" /* whose version, which device */
+
+typedef struct maker {
+    hr_recorder *recorder;
+    hr__model_builder *builder;
+    hr__address_map contexts; /* capture -> context + 1 */
+    uint32_t *stacks;         /* by the recorder's id: the model's; UINT32_MAX = not yet */
+    uint32_t stack_count;     /* of the recorder, the empty one included */
+    bool has_pool_ids;
+    hr_status setting_status; /* of the first setting that failed */
+} maker;
+
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+static hr_status add_frame(maker *m, const char *name, const char *file, uint32_t line,
+                           uint32_t *id)
+{
+    hr__model_frame frame = {.line = line};
+    HR__TRY(hr__model_add_string(m->builder, name, strlen(name), &frame.name));
+    HR__TRY(hr__model_add_string(m->builder, file, strlen(file), &frame.filename));
+    return hr__model_add_frame(m->builder, &frame, id);
+}
+
+/* Strings stay where they are: the lock is for finding them. */
+static const char *string_of(hr_recorder *recorder, uint32_t id)
+{
+    hr__mutex_lock(&recorder->stack_lock);
+    const char *bytes = hr__string_table_get(&recorder->stack_table.strings, id).bytes;
+    hr__mutex_unlock(&recorder->stack_lock);
+    return bytes;
+}
+
+/* The next frame of a stack: one word if it is an address, two if it was handed in. */
+static hr_status add_next_frame(maker *m, const uint64_t **words, uint32_t *id)
+{
+    uint64_t first = *(*words)++;
+    if (m->recorder->stacks == HR_STACKS_CALLER)
+        return add_frame(m, string_of(m->recorder, (uint32_t)(first >> 32)),
+                         string_of(m->recorder, (uint32_t)first), (uint32_t) * (*words)++, id);
+    char name[HR__FRAME_NAME_BYTES];
+    const char *file;
+    hr__name_address(first, name, &file);
+    return add_frame(m, name, file, 0, id);
+}
+
+static hr_status add_stack(maker *m, uint32_t id, uint32_t *out)
+{
+    hr__mutex_lock(&m->recorder->stack_lock);
+    hr__stack_entry entry = hr__stack_table_get(&m->recorder->stack_table, id);
+    hr__mutex_unlock(&m->recorder->stack_lock);
+    uint32_t frame_ids[HR_RECORDER_MOST_FRAMES];
+    size_t frame_count = 0;
+    const uint64_t *end = entry.words + entry.word_count;
+    for (const uint64_t *words = entry.words; words < end;)
+        HR__TRY(add_next_frame(m, &words, &frame_ids[frame_count++]));
+    return hr__model_add_stack(m->builder, frame_ids, frame_count, out);
+}
+
+static hr_status context_of(maker *m, uint64_t capture, uint32_t *context)
+{
+    *context = HR__NO_CONTEXT;
+    if (capture == HR__NO_CAPTURE)
+        return HR_OK;
+    uintptr_t known = (uintptr_t)hr__address_map_get(&m->contexts, capture);
+    if (known != 0) {
+        *context = (uint32_t)(known - 1);
+        return HR_OK;
+    }
+    uint32_t stack = hr__capture_stack(capture);
+    if (stack >= m->stack_count)
+        return HR_OK; /* a number that looks like a tag of ours, and is none */
+    if (m->stacks[stack] == UINT32_MAX)
+        HR__TRY(add_stack(m, stack, &m->stacks[stack]));
+    if (!hr__address_map_reserve(&m->contexts, 1))
+        return hr__fail_host_memory(sizeof capture, "the contexts of a recording");
+    HR__TRY(hr__model_begin_context(m->builder, m->stacks[stack], context));
+    hr__address_map_insert(&m->contexts, capture, (void *)((uintptr_t)*context + 1));
+    return HR_OK;
+}
+
+/* ---- events, segments, blocks ---------------------------------------------------------------- */
+
+static hr_status add_event(maker *m, const hr__recorded_event *event)
+{
+    hr__model_event made = {
+        .address = event->address,
+        .size_bytes = event->size_bytes,
+        .time_us = hr__model_builder_features(m->builder)->has_times ? (int64_t)event->time_us
+                                                                     : HR__UNKNOWN_TIME,
+        .note = HR__NO_NOTE,
+        .pool = HR__UNKNOWN_POOL,
+        .action = (uint8_t)event->action,
+    };
+    size_t index;
+    HR__TRY(context_of(m, event->capture, &made.context));
+    HR__TRY(hr__model_add_stream(m->builder, event->stream, &made.stream));
+    if (m->has_pool_ids)
+        HR__TRY(hr__model_add_pool(m->builder, event->private_id, &made.pool));
+    return hr__model_add_event(m->builder, &made, &index);
+}
+
+static hr_status add_block(maker *m, const hr__picture_block *block, size_t *index)
+{
+    hr__model_block made = {
+        .address = block->info.address,
+        .size_bytes = block->info.size_bytes,
+        .requested_bytes = block->info.requested_bytes,
+        .state = (uint8_t)block->info.state,
+    };
+    HR__TRY(context_of(m, block->capture, &made.context));
+    return hr__model_add_block(m->builder, &made, index);
+}
+
+static hr_status add_segment(maker *m, const hr__picture_segment *segment, int device,
+                             size_t first_block)
+{
+    const hr_segment_info *info = &segment->info;
+    hr__model_segment made = {
+        .address = info->address,
+        .total_bytes = info->total_bytes,
+        .allocated_bytes = info->allocated_bytes,
+        .active_bytes = info->active_bytes,
+        .requested_bytes = info->requested_bytes,
+        .first_block = first_block,
+        .block_count = info->block_count,
+        .device = device,
+        .is_large = info->is_large,
+        .is_expandable = info->is_expandable,
+    };
+    HR__TRY(context_of(m, segment->capture, &made.context));
+    HR__TRY(hr__model_add_stream(m->builder, info->stream, &made.stream));
+    HR__TRY(hr__model_add_pool(m->builder, info->private_id, &made.pool));
+    return hr__model_add_segment(m->builder, &made);
+}
+
+static hr_status add_all(maker *m, const hr__picture *picture, int device)
+{
+    for (size_t i = 0; i < picture->event_count; i++)
+        HR__TRY(add_event(m, &picture->events[i]));
+    HR__TRY(hr__model_add_trace(m->builder, device, 0, picture->event_count));
+    size_t index = 0;
+    for (size_t i = 0; i < picture->block_count; i++)
+        HR__TRY(add_block(m, &picture->blocks[i], &index));
+    size_t first_block = 0;
+    for (size_t i = 0; i < picture->segment_count; i++) {
+        HR__TRY(add_segment(m, &picture->segments[i], device, first_block));
+        first_block += picture->segments[i].info.block_count;
+    }
+    return HR_OK;
+}
+
+/* ---- settings and features ------------------------------------------------------------------- */
+
+static void add_setting(void *context, const char *key, const char *value)
+{
+    maker *m = context;
+    if (m->setting_status != HR_OK)
+        return;
+    hr__model_settings *settings = hr__model_builder_settings(m->builder);
+    settings->is_known = true;
+    if (strcmp(key, "PYTORCH_CUDA_ALLOC_CONF") == 0)
+        m->setting_status = hr__model_add_string(m->builder, value, strlen(value), &settings->conf);
+    else if (strcmp(key, "max_split_size") == 0)
+        settings->max_split_size = strtoll(value, NULL, 10);
+    else if (strcmp(key, "garbage_collection_threshold") == 0)
+        settings->garbage_collection_threshold = strtod(value, NULL);
+    else if (strcmp(key, "expandable_segments") == 0)
+        settings->is_expandable = strcmp(value, "True") == 0;
+    if (m->setting_status == HR_OK)
+        m->setting_status = hr__model_add_setting(m->builder, key, value);
+}
+
+/* The keys that a release writes. */
+static hr__model_features features_of(int version)
+{
+    return (hr__model_features){
+        .has_traces = true,
+        .has_block_addresses = true,
+        .has_times = version >= 202,
+        .has_settings = version >= 203,
+        .has_annotations = version >= 205,
+        .has_compile_context = version >= 208,
+        .has_stream_reuse = version >= 209,
+        .has_user_metadata = version >= 210,
+        .has_pool_ids = version >= 212,
+        .has_max_cached_size = version >= 213,
+        .has_host_traces = version >= 214,
+        .has_identity = true,
+    };
+}
+
+static hr_status fill(maker *m, const hr__picture *picture, const hr_pool *pool)
+{
+    hr__model_features *features = hr__model_builder_features(m->builder);
+    *features = features_of(pool->engine->wording->version);
+    m->has_pool_ids = features->has_pool_ids;
+    if (features->has_settings)
+        HR__TRY(hr_pool_walk_conf(pool, add_setting, m));
+    HR__TRY(m->setting_status);
+    HR__TRY(add_all(m, picture, pool->device->properties.index));
+    for (size_t i = 0; i < picture->event_count && !features->has_contexts; i++)
+        features->has_contexts = picture->events[i].capture != HR__NO_CAPTURE;
+    return HR_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+hr_status hr__snapshot_model_make(const hr__picture *picture, const hr_pool *pool, hr__model **out)
+{
+    maker m = {.recorder = picture->recorder};
+    hr__address_map_init(&m.contexts);
+    hr__mutex_lock(&m.recorder->stack_lock);
+    m.stack_count = m.recorder->stack_table.count + 1;
+    hr__mutex_unlock(&m.recorder->stack_lock);
+    m.stacks = hr__host_alloc(m.stack_count * sizeof *m.stacks);
+    if (m.stacks == NULL)
+        return hr__fail_host_memory(m.stack_count * sizeof *m.stacks, "the stacks of a recording");
+    for (uint32_t i = 0; i < m.stack_count; i++)
+        m.stacks[i] = UINT32_MAX;
+
+    hr_status status = hr__model_builder_create(SIZE_MAX, &m.builder);
+    if (status == HR_OK)
+        status = fill(&m, picture, pool);
+    if (status == HR_OK)
+        status = hr__model_finish(m.builder, out);
+    if (status != HR_OK)
+        hr__model_builder_destroy(m.builder);
+    hr__host_free(m.stacks);
+    hr__address_map_deinit(&m.contexts);
+    return status;
+}

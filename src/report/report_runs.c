@@ -1,0 +1,140 @@
+/* report_runs.c - one row, or one object, for each run of a replay. */
+#include "report/report_runs.h"
+
+#include <string.h>
+
+void hr__append_setting(hr__byte_buffer *buffer, const hr_replay_result *result)
+{
+    const bool has_conf = result->conf != NULL && result->conf[0] != '\0';
+    if (strcmp(result->policy, "conf") == 0 && has_conf)
+        hr__append_text(buffer, result->conf);
+    else if (strcmp(result->policy, "recorded") == 0 && has_conf)
+        hr__append_format(buffer, "recorded (%s)", result->conf);
+    else
+        hr__append_text(buffer, result->policy);
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void add_run(hr__table *table, const hr_replay_result *result)
+{
+    hr__byte_buffer setting;
+    hr__byte_buffer_init(&setting);
+    hr__append_setting(&setting, result);
+    hr__table_row(table, result->is_complete ? HR__STYLE_PLAIN : HR__STYLE_RED);
+    hr__table_cell(table, hr__byte_buffer_text(&setting));
+    hr__table_cell(table, result->is_complete ? "completed" : "out of memory");
+    hr__table_cell(table, hr__size_text(result->peak_reserved_bytes).text);
+    hr__table_cell(table, hr__ratio_text(result->ratio).text);
+    hr__table_cell(table, hr__count_text(result->retries).text);
+    hr__table_cell(table, hr__duration_text(result->device_ns).text);
+    hr__table_cell(table, result->smallest_card_bytes == HR_UNKNOWN
+                              ? ""
+                              : hr__size_text(result->smallest_card_bytes).text);
+    if (setting.has_failed)
+        table->rows.has_failed = true;
+    hr__byte_buffer_deinit(&setting);
+}
+
+void hr__report_run_oom(hr__report *report, const hr_replay_result *result)
+{
+    hr__byte_buffer setting;
+    hr__byte_buffer_init(&setting);
+    hr__append_setting(&setting, result);
+    if (setting.has_failed)
+        report->buffer.has_failed = true;
+    const uint64_t idle_bytes = result->oom_reserved_bytes >= result->oom_allocated_bytes
+                                    ? result->oom_reserved_bytes - result->oom_allocated_bytes
+                                    : 0;
+    hr__report_say(report, HR__STYLE_PLAIN,
+                   "%s: out of memory at event %s: %s asked of the device, %s reserved, %s of it "
+                   "idle",
+                   hr__byte_buffer_text(&setting), hr__count_text(result->oom_event).text,
+                   hr__size_text(result->oom_tried_bytes).text,
+                   hr__size_text(result->oom_reserved_bytes).text, hr__size_text(idle_bytes).text);
+    hr__byte_buffer_deinit(&setting);
+}
+
+void hr__report_runs(hr__report *report, const hr_replay_result *results, size_t result_count,
+                     size_t most_rows)
+{
+    static const hr__column columns[] = {
+        {"setting", HR__COLUMN_NAME},    {"result", HR__COLUMN_WORD},
+        {"reserved", HR__COLUMN_NUMBER}, {"ratio", HR__COLUMN_NUMBER},
+        {"retries", HR__COLUMN_NUMBER},  {"driver", HR__COLUMN_NUMBER},
+        {"needs", HR__COLUMN_NUMBER},
+    };
+    hr__table table;
+    hr__table_init(&table, columns, sizeof columns / sizeof columns[0]);
+    for (size_t i = 0; i < result_count && i < most_rows; i++)
+        add_run(&table, &results[i]);
+    hr__table_end(&table, report);
+    if (result_count > most_rows)
+        hr__report_say(report, HR__STYLE_FAINT, "and %s more",
+                       hr__count_text(result_count - most_rows).text);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------- */
+
+static void json_calls(hr__json *json, const hr_replay_calls *calls)
+{
+    hr__json_begin_object(json, "device_calls");
+    hr__json_unsigned(json, "alloc", calls->alloc);
+    hr__json_unsigned(json, "free", calls->free);
+    hr__json_unsigned(json, "create", calls->create);
+    hr__json_unsigned(json, "release", calls->release);
+    hr__json_unsigned(json, "map", calls->map);
+    hr__json_unsigned(json, "unmap", calls->unmap);
+    hr__json_unsigned(json, "set_access", calls->set_access);
+    hr__json_end_object(json);
+}
+
+static void json_oom(hr__json *json, const hr_replay_result *result)
+{
+    if (!result->has_oom) {
+        hr__json_null(json, "oom");
+        return;
+    }
+    hr__json_begin_object(json, "oom");
+    hr__json_known(json, "event", result->oom_event);
+    hr__json_unsigned(json, "tried_bytes", result->oom_tried_bytes);
+    hr__json_unsigned(json, "reserved_bytes", result->oom_reserved_bytes);
+    hr__json_unsigned(json, "allocated_bytes", result->oom_allocated_bytes);
+    hr__json_end_object(json);
+}
+
+void hr__json_run(hr__json *json, const char *key, const hr_replay_result *result)
+{
+    if (result == NULL) {
+        hr__json_null(json, key);
+        return;
+    }
+    hr__json_begin_object(json, key);
+    hr__json_text(json, "policy", result->policy);
+    hr__json_text(json, "conf", result->conf);
+    hr__json_known(json, "card_bytes", result->card_bytes);
+    hr__json_boolean(json, "completed", result->is_complete);
+    hr__json_unsigned(json, "events_done", result->events_done);
+    hr__json_unsigned(json, "peak_reserved_bytes", result->peak_reserved_bytes);
+    hr__json_unsigned(json, "peak_live_bytes", result->peak_live_bytes);
+    hr__json_unsigned(json, "peak_allocated_bytes", result->peak_allocated_bytes);
+    hr__json_double(json, "ratio", result->ratio);
+    hr__json_unsigned(json, "retries", result->retries);
+    hr__json_unsigned(json, "trims", result->trims);
+    json_oom(json, result);
+    hr__json_boolean(json, "past_recorded_oom", result->is_past_recorded_oom);
+    json_calls(json, &result->calls);
+    hr__json_double(json, "device_us", (double)result->device_ns / 1000);
+    hr__json_double(json, "longest_stall_us", (double)result->longest_stall_ns / 1000);
+    hr__json_known(json, "smallest_card_bytes", result->smallest_card_bytes);
+    hr__json_end_object(json);
+}
+
+void hr__json_runs(hr__json *json, const char *key, const hr_replay_result *results,
+                   size_t result_count)
+{
+    hr__json_begin_array(json, key);
+    for (size_t i = 0; i < result_count; i++)
+        hr__json_run(json, NULL, &results[i]);
+    hr__json_end_array(json);
+}

@@ -1,0 +1,279 @@
+/* report_text.c - gathering, wrapping and showing; tables are in report_table.c, numbers in
+ * report_numbers.c. */
+#include "report/report_text.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "report/report_show.h"
+
+enum {
+    USUAL_WIDTH_COLUMNS = 80,
+    SMALLEST_WIDTH_COLUMNS = 40,
+    LONGEST_PROSE_COLUMNS = 100, /* longer lines are tiring, however wide the window */
+    USUAL_ROWS = 10,
+    HANGING_INDENT = 2,
+    FACT_INDENT = 14,
+};
+
+void hr__report_init(hr__report *report, const hr_report_form *form)
+{
+    *report = (hr__report){0};
+    if (form != NULL) {
+        size_t known_bytes = form->struct_size;
+        if (known_bytes == 0 || known_bytes > sizeof *form)
+            known_bytes = sizeof *form;
+        memcpy(&report->form, form, known_bytes);
+    }
+    if (report->form.width_columns == 0)
+        report->form.width_columns = USUAL_WIDTH_COLUMNS;
+    if (report->form.width_columns < SMALLEST_WIDTH_COLUMNS)
+        report->form.width_columns = SMALLEST_WIDTH_COLUMNS;
+    if (report->form.most_rows == 0)
+        report->form.most_rows = USUAL_ROWS;
+}
+
+static hr_status send(const hr__report *report, const hr_output *output)
+{
+    if (output == NULL || output->write == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a report needs an output to write to, not NULL");
+    if (report->buffer.has_failed || report->said.has_failed || report->shown.has_failed)
+        return hr__fail_host_memory(report->buffer.size_bytes, "a report");
+    if (!output->write(output->context, hr__byte_buffer_text(&report->buffer),
+                       report->buffer.size_bytes))
+        return hr__fail(HR_ERR_FILE, "the output took no more of a report of %zu bytes",
+                        report->buffer.size_bytes);
+    return HR_OK;
+}
+
+hr_status hr__report_send(hr__report *report, const hr_output *output)
+{
+    hr_status status = send(report, output);
+    hr__byte_buffer_deinit(&report->buffer);
+    hr__byte_buffer_deinit(&report->said);
+    hr__byte_buffer_deinit(&report->shown);
+    return status;
+}
+
+/* ---- what can be shown ----------------------------------------------------------------------- */
+
+const char *hr__style_code(const hr__report *report, hr__style style)
+{
+    static const char *const codes[] = {
+        [HR__STYLE_PLAIN] = "\033[0m",  [HR__STYLE_BOLD] = "\033[1m",
+        [HR__STYLE_FAINT] = "\033[2m",  [HR__STYLE_RED] = "\033[31m",
+        [HR__STYLE_GREEN] = "\033[32m", [HR__STYLE_YELLOW] = "\033[33m",
+    };
+    return report->form.has_colour ? codes[style] : "";
+}
+
+static bool is_dangerous(uint32_t character)
+{
+    return character < 0x20 || (character >= 0x7F && character < 0xA0) || /* controls */
+           (character >= 0x200B && character <= 0x200F) ||                /* invisible, direction */
+           (character >= 0x2028 && character <= 0x202E) ||                /* lines, direction */
+           (character >= 0x2060 && character <= 0x2069) || character == 0xFEFF ||
+           character == HR__UTF8_INVALID;
+}
+
+void hr__show(const hr__report *report, hr__byte_buffer *out, const char *bytes, size_t size_bytes)
+{
+    for (size_t at = 0; at < size_bytes;) {
+        uint32_t character = 0;
+        size_t length = hr__utf8_next(bytes + at, size_bytes - at, &character);
+        if (character == '\n' || character == '\t')
+            hr__append_bytes(out, " ", 1);
+        else if (is_dangerous(character) || (character > 0x7E && !report->form.has_utf8))
+            hr__append_bytes(out, "?", 1);
+        else
+            hr__append_bytes(out, bytes + at, length);
+        at += length;
+    }
+}
+
+/* The letters of East Asia, and pictures, are two columns wide; marks that sit on the letter before
+ * them none. Good enough to keep tables straight: wcwidth() would ask the locale. */
+static size_t columns_of_character(uint32_t character)
+{
+    if (character >= 0x300 && character <= 0x36F)
+        return 0;
+    if ((character >= 0x1100 && character <= 0x115F) ||
+        (character >= 0x2E80 && character <= 0xA4CF) ||
+        (character >= 0xAC00 && character <= 0xD7A3) ||
+        (character >= 0xF900 && character <= 0xFAFF) ||
+        (character >= 0xFE30 && character <= 0xFE6F) ||
+        (character >= 0xFF00 && character <= 0xFF60) ||
+        (character >= 0x1F300 && character <= 0x1FAFF) ||
+        (character >= 0x20000 && character <= 0x3FFFD))
+        return 2;
+    return 1;
+}
+
+size_t hr__columns_of(const char *bytes, size_t size_bytes)
+{
+    size_t columns = 0;
+    for (size_t at = 0; at < size_bytes;) {
+        uint32_t character = 0;
+        at += hr__utf8_next(bytes + at, size_bytes - at, &character);
+        columns += columns_of_character(character);
+    }
+    return columns;
+}
+
+size_t hr__bytes_within(const char *bytes, size_t size_bytes, size_t most_columns)
+{
+    size_t at = 0, columns = 0;
+    while (at < size_bytes) {
+        uint32_t character = 0;
+        size_t length = hr__utf8_next(bytes + at, size_bytes - at, &character);
+        columns += columns_of_character(character);
+        if (columns > most_columns)
+            break;
+        at += length;
+    }
+    return at;
+}
+
+void hr__append_spaces(hr__byte_buffer *buffer, size_t count)
+{
+    static const char spaces[] = "                                ";
+    for (; count > sizeof spaces - 1; count -= sizeof spaces - 1)
+        hr__append_bytes(buffer, spaces, sizeof spaces - 1);
+    hr__append_bytes(buffer, spaces, count);
+}
+
+/* ---- paragraphs ------------------------------------------------------------------------------ */
+
+static size_t prose_width(const hr__report *report)
+{
+    return report->form.width_columns < LONGEST_PROSE_COLUMNS ? report->form.width_columns
+                                                              : LONGEST_PROSE_COLUMNS;
+}
+
+/* How much of a word too long for a line goes into it: up to a comma or a slash, if there is one in
+ * its second half. */
+static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_columns)
+{
+    size_t within_bytes = hr__bytes_within(word, word_bytes, most_columns);
+    for (size_t i = within_bytes; i > within_bytes / 2; i--)
+        if (word[i - 1] == ',' || word[i - 1] == '/')
+            return i;
+    return within_bytes;
+}
+
+/* Wraps what can be shown at spaces, beginning at `column`; later lines begin at `indent`. A word
+ * longer than a line is cut where the line ends. */
+static void wrap(hr__report *report, const char *text, size_t size_bytes, size_t column,
+                 size_t indent)
+{
+    const size_t width = prose_width(report);
+    bool is_line_empty = true;
+    size_t at = 0;
+    while (at < size_bytes) {
+        size_t word_bytes = strcspn(text + at, " ");
+        if (word_bytes == 0) {
+            at++;
+            continue;
+        }
+        size_t word_columns = hr__columns_of(text + at, word_bytes);
+        size_t space = is_line_empty ? 0 : 1;
+        if (!is_line_empty && column + space + word_columns > width) {
+            hr__append_bytes(&report->buffer, "\n", 1);
+            hr__append_spaces(&report->buffer, indent);
+            column = indent;
+            is_line_empty = true;
+            continue;
+        }
+        if (column + space + word_columns > width) { /* alone in its line, and too long for it */
+            word_bytes = bytes_of_part(text + at, word_bytes, width - column);
+            hr__append_bytes(&report->buffer, text + at, word_bytes);
+            at += word_bytes;
+            if (text[at] != ' ' && at < size_bytes) {
+                hr__append_bytes(&report->buffer, "\n", 1);
+                hr__append_spaces(&report->buffer, indent);
+                column = indent;
+            }
+            continue;
+        }
+        hr__append_spaces(&report->buffer, space);
+        hr__append_bytes(&report->buffer, text + at, word_bytes);
+        column += space + word_columns;
+        is_line_empty = false;
+        at += word_bytes;
+    }
+}
+
+/* Formats, makes it fit to be shown, wraps. */
+static void say_from(hr__report *report, size_t column, size_t indent, const char *format,
+                     va_list args)
+{
+    hr__byte_buffer_clear(&report->said);
+    hr__append_format_v(&report->said, format, args);
+    if (report->said.has_failed) /* a clear would forget it */
+        report->buffer.has_failed = true;
+    hr__byte_buffer_clear(&report->shown);
+    hr__show(report, &report->shown, hr__byte_buffer_text(&report->said), report->said.size_bytes);
+    if (report->shown.has_failed)
+        report->buffer.has_failed = true;
+    wrap(report, hr__byte_buffer_text(&report->shown), report->shown.size_bytes, column, indent);
+}
+
+void hr__report_say(hr__report *report, hr__style style, const char *format, ...)
+{
+    va_list args;
+    if (style != HR__STYLE_PLAIN)
+        hr__append_text(&report->buffer, hr__style_code(report, style));
+    va_start(args, format);
+    say_from(report, 0, HANGING_INDENT, format, args);
+    va_end(args);
+    if (style != HR__STYLE_PLAIN)
+        hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_PLAIN));
+    hr__append_bytes(&report->buffer, "\n", 1);
+}
+
+void hr__report_fact(hr__report *report, const char *label, const char *format, ...)
+{
+    va_list args;
+    size_t label_columns = strlen(label);
+    hr__append_text(&report->buffer, label);
+    hr__append_spaces(&report->buffer,
+                      label_columns < FACT_INDENT ? FACT_INDENT - label_columns : 1);
+    va_start(args, format);
+    say_from(report, FACT_INDENT, FACT_INDENT, format, args);
+    va_end(args);
+    hr__append_bytes(&report->buffer, "\n", 1);
+}
+
+void hr__report_line(hr__report *report, const char *text, size_t size_bytes)
+{
+    hr__byte_buffer_clear(&report->shown);
+    hr__show(report, &report->shown, text, size_bytes);
+    if (report->shown.has_failed)
+        report->buffer.has_failed = true;
+    const char *shown = hr__byte_buffer_text(&report->shown);
+    hr__append_bytes(&report->buffer, shown,
+                     hr__bytes_within(shown, report->shown.size_bytes, report->form.width_columns));
+    hr__append_bytes(&report->buffer, "\n", 1);
+}
+
+void hr__report_verbatim(hr__report *report, const char *name, const char *value)
+{
+    hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_BOLD));
+    hr__append_text(&report->buffer, name);
+    hr__show(report, &report->buffer, value, strlen(value));
+    hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_PLAIN));
+    hr__append_bytes(&report->buffer, "\n", 1);
+}
+
+void hr__report_blank(hr__report *report)
+{
+    hr__append_bytes(&report->buffer, "\n", 1);
+}
+
+void hr__report_list(hr__report *report, hr__style style, const char *label,
+                     const char *const *texts, size_t text_count)
+{
+    for (size_t i = 0; i < text_count; i++)
+        hr__report_say(report, style, "%s: %s", label, texts[i]);
+}

@@ -1,0 +1,123 @@
+/* test_progress.c - who waits sees how far it is; who does not wait sees nothing. */
+#include "cli/progress.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cmocka_here.h"
+
+#define MILLISECOND UINT64_C(1000000)
+
+static uint64_t time_ns;
+
+static uint64_t fake_clock(void)
+{
+    return time_ns;
+}
+
+/* What the line wrote, on a file that stands in for a terminal. */
+typedef struct screen {
+    char *text;
+    size_t size;
+    FILE *file;
+    progress line;
+} screen;
+
+static void begin(screen *shown)
+{
+    *shown = (screen){0};
+    time_ns = 1000 * MILLISECOND;
+    shown->file = open_memstream(&shown->text, &shown->size);
+    assert_non_null(shown->file);
+    progress_begin_on(&shown->line, "reading", shown->file, fake_clock);
+}
+
+static const char *so_far(screen *shown)
+{
+    fflush(shown->file);
+    return shown->text;
+}
+
+static void end(screen *shown)
+{
+    fclose(shown->file);
+    free(shown->text);
+}
+
+static void work_done_in_a_blink_leaves_no_trace(void **state)
+{
+    screen shown;
+    (void)state;
+    begin(&shown);
+    assert_true(progress_show(&shown.line, 0));
+    time_ns += 499 * MILLISECOND;
+    assert_true(progress_show(&shown.line, 0.9));
+    progress_end(&shown.line);
+    assert_string_equal(so_far(&shown), "");
+    end(&shown);
+}
+
+static void long_work_is_shown_and_taken_away(void **state)
+{
+    screen shown;
+    (void)state;
+    begin(&shown);
+    time_ns += 500 * MILLISECOND;
+    assert_true(progress_show(&shown.line, 0.459));
+    assert_string_equal(so_far(&shown), "\r\033[Kreading: 45 %");
+    progress_end(&shown.line);
+    assert_string_equal(so_far(&shown), "\r\033[Kreading: 45 %\r\033[K");
+    progress_end(&shown.line);
+    assert_string_equal(so_far(&shown), "\r\033[Kreading: 45 %\r\033[K");
+    end(&shown);
+}
+
+static void it_is_not_written_more_often_than_people_read(void **state)
+{
+    screen shown;
+    (void)state;
+    begin(&shown);
+    time_ns += 600 * MILLISECOND;
+    progress_show(&shown.line, 0.1);
+    time_ns += 99 * MILLISECOND;
+    progress_show(&shown.line, 0.2);
+    assert_null(strstr(so_far(&shown), "20 %"));
+    time_ns += MILLISECOND;
+    progress_show(&shown.line, 0.3);
+    assert_non_null(strstr(so_far(&shown), "30 %"));
+    end(&shown);
+}
+
+static void without_an_end_in_sight_it_counts_seconds(void **state)
+{
+    screen shown;
+    (void)state;
+    begin(&shown);
+    time_ns += 3200 * MILLISECOND;
+    progress_show(&shown.line, -1);
+    assert_string_equal(so_far(&shown), "\r\033[Kreading: 3 s");
+    end(&shown);
+}
+
+static void nobody_looking_means_nothing_written(void **state)
+{
+    progress line;
+    (void)state;
+    time_ns = 0;
+    progress_begin_on(&line, "reading", NULL, fake_clock);
+    time_ns += 10000 * MILLISECOND;
+    assert_true(progress_show(&line, 0.5));
+    progress_end(&line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_done_in_a_blink_leaves_no_trace),
+        cmocka_unit_test(long_work_is_shown_and_taken_away),
+        cmocka_unit_test(it_is_not_written_more_often_than_people_read),
+        cmocka_unit_test(without_an_end_in_sight_it_counts_seconds),
+        cmocka_unit_test(nobody_looking_means_nothing_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

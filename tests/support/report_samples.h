@@ -1,0 +1,49 @@
+/* report_samples.h - results of replays, made by hand, that replay's and tune's reports are tried
+ * on. */
+#ifndef HR_TESTS_REPORT_SAMPLES_H
+#define HR_TESTS_REPORT_SAMPLES_H
+
+#include "headroom/analysis.h"
+
+#define SAMPLE_GIB (UINT64_C(1) << 30)
+#define SAMPLE_MIB (UINT64_C(1) << 20)
+
+static const hr_replay_result sample_results[] = {
+    {
+        .policy = "recorded",
+        .conf = "max_split_size_mb:128",
+        .card_bytes = 24 * SAMPLE_GIB,
+        .events_done = 1200,
+        .peak_reserved_bytes = 23 * SAMPLE_GIB,
+        .peak_live_bytes = 20 * SAMPLE_GIB,
+        .peak_allocated_bytes = 20 * SAMPLE_GIB,
+        .ratio = 1.15,
+        .retries = 2,
+        .has_oom = true,
+        .oom_event = 1200,
+        .oom_tried_bytes = 700 * SAMPLE_MIB,
+        .oom_reserved_bytes = 23 * SAMPLE_GIB,
+        .oom_allocated_bytes = 20 * SAMPLE_GIB,
+        .calls = {.alloc = 100, .free = 7},
+        .device_ns = 12345678,
+        .longest_stall_ns = 1500,
+        .smallest_card_bytes = HR_UNKNOWN,
+    },
+    {
+        .policy = "expandable",
+        .conf = "expandable_segments:True",
+        .card_bytes = 24 * SAMPLE_GIB,
+        .is_complete = true,
+        .events_done = 5000,
+        .peak_reserved_bytes = 21 * SAMPLE_GIB,
+        .peak_live_bytes = 20 * SAMPLE_GIB,
+        .peak_allocated_bytes = 20 * SAMPLE_GIB,
+        .ratio = 1.05,
+        .is_past_recorded_oom = true,
+        .calls = {.create = 5, .release = 4, .map = 3, .unmap = 2, .set_access = 1},
+        .device_ns = 1000,
+        .smallest_card_bytes = 21 * SAMPLE_GIB,
+    },
+};
+
+#endif /* HR_TESTS_REPORT_SAMPLES_H */

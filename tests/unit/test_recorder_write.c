@@ -1,0 +1,174 @@
+/* test_recorder_write.c - the file a recorder writes: its version, its settings, and how it
+ * appears. */
+#include "headroom/recording.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/torch_snapshot_read.h"
+#include "support/cmocka_here.h"
+#include "support/recorder_fixture.h"
+
+/* ---- the file's version and settings --------------------------------------------------------- */
+
+static void the_file_has_the_fields_of_the_pools_version(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *version;
+        bool has_compile_context, has_user_metadata, has_pool_ids, has_max_cached_size;
+    } cases[] = {
+        {"2.5", false, false, false, false}, {"2.8", true, false, false, false},
+        {"2.11", true, true, false, false},  {"2.12", true, true, true, false},
+        {"2.13", true, true, true, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr_test_recorded r;
+        hr_test_recorded_open(&r, NULL, &(hr_test_pool_setup){.torch_version = cases[i].version});
+        hr_test_alloc(&r.test, 1000);
+        hr__model *model = hr_test_recorded_read(&r);
+        assert_int_equal(model->features.has_compile_context, cases[i].has_compile_context);
+        assert_int_equal(model->features.has_user_metadata, cases[i].has_user_metadata);
+        assert_int_equal(model->features.has_pool_ids, cases[i].has_pool_ids);
+        assert_int_equal(model->features.has_max_cached_size, cases[i].has_max_cached_size);
+        assert_int_equal(model->ignored_field_count, 0);
+        hr__model_destroy(model);
+        hr_test_recorded_close(&r);
+    }
+}
+
+static void the_settings_in_force_are_written(void **state)
+{
+    (void)state;
+    static const char conf[] = "max_split_size_mb:128,garbage_collection_threshold:0.6,"
+                               "roundup_power2_divisions:[256:1,>:4]";
+    hr_test_recorded r;
+    hr_test_recorded_open(&r, NULL, &(hr_test_pool_setup){.conf = "expandable_segments:True"});
+    hr_test_must(hr_pool_configure(r.test.pool, conf));
+    assert_int_equal(hr_pool_walk_conf(r.test.pool, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    hr__model *model = hr_test_recorded_read(&r);
+    const hr__model_settings *settings = &model->settings;
+    assert_true(settings->is_known && settings->is_expandable);
+    assert_string_equal(hr__model_string(model, settings->conf), conf);
+    assert_int_equal(settings->max_split_size, 128 * HR_TEST_MIB);
+    assert_true(settings->garbage_collection_threshold == 0.6);
+    assert_int_equal(settings->entry_count, 9); /* as PyTorch 2.11 has them */
+    const hr__model_setting *last = &settings->entries[8];
+    assert_string_equal(hr__model_string(model, last->key), "roundup_power2_divisions");
+    assert_string_equal(hr__model_string(model, last->value),
+                        "[1:1,2:1,4:1,8:1,16:1,32:1,64:1,128:1,256:1,512:4,1024:4,2048:4,4096:4,"
+                        "8192:4,16384:4,32768:4]");
+    hr__model_destroy(model);
+    hr_test_recorded_close(&r);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static size_t count_files(const char *folder)
+{
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    size_t count = 0;
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(directory);
+    return count;
+}
+
+static void a_file_appears_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/headroom-test-XXXXXX", path[64];
+    hr_test_recorded r;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a.pickle", folder);
+    hr_test_recorded_open_stacks(&r, HR_STACKS_BACKTRACE);
+    hr_test_alloc(&r.test, 1000);
+    for (int i = 0; i < 2; i++) { /* the second replaces the first */
+        hr_test_must(hr_recorder_write(r.recorder, r.test.pool, path));
+        assert_int_equal(count_files(folder), 1);
+    }
+    hr__byte_source *source;
+    hr__model *model;
+    hr__snapshot_encoding encoding;
+    hr_test_must(hr__byte_source_open(path, NULL, &source));
+    hr_test_must(hr__torch_snapshot_read(source, 0, &model, &encoding));
+    hr__byte_source_close(source);
+    assert_int_equal(model->traces[0].event_count, 3); /* the first snapshot's own is one */
+    hr__model_destroy(model);
+
+    hr_test_must(hr_recorder_detach(r.recorder));
+    assert_int_equal(hr_recorder_write(r.recorder, r.test.pool, path), HR_ERR_WRONG_STATE);
+    assert_int_equal(count_files(folder), 1);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/no/such.pickle", folder);
+    assert_int_equal(hr_recorder_write(r.recorder, r.test.pool, path), HR_ERR_FILE);
+    assert_non_null(strstr(hr_last_error(), "No such file"));
+    rmdir(folder);
+    hr_test_recorded_close(&r);
+}
+
+static void a_pipe_is_written_to_and_not_replaced(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/headroom-test-XXXXXX", path[64];
+    static char bytes[1 << 16];
+    hr_test_recorded r;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/pipe", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int reader = open(path, O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    hr_test_recorded_open_stacks(&r, HR_STACKS_NONE);
+    hr_test_alloc(&r.test, 1000);
+    hr_test_must(hr_recorder_write(r.recorder, r.test.pool, path));
+    ssize_t size_bytes = read(reader, bytes, sizeof bytes);
+    assert_true(size_bytes > 0);
+    hr__model *model = hr_test_read_snapshot(bytes, (size_t)size_bytes);
+    assert_int_equal(model->traces[0].event_count, 2);
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    assert_true(S_ISFIFO(found.st_mode));
+    hr__model_destroy(model);
+    close(reader);
+    unlink(path);
+    rmdir(folder);
+    hr_test_recorded_close(&r);
+}
+
+static bool refuse(void *context, const void *bytes, size_t size_bytes)
+{
+    (void)bytes;
+    (void)size_bytes;
+    ++*(int *)context;
+    return false;
+}
+
+static void an_output_that_refuses_ends_the_writing(void **state)
+{
+    (void)state;
+    int calls = 0;
+    hr_test_recorded r;
+    hr_test_recorded_open_stacks(&r, HR_STACKS_NONE);
+    assert_int_equal(hr_recorder_write_to(r.recorder, r.test.pool, refuse, &calls), HR_ERR_FILE);
+    assert_int_equal(calls, 1);
+    assert_int_equal(hr_recorder_write_fd(r.recorder, r.test.pool, -1), HR_ERR_FILE);
+    hr_test_recorded_close(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_file_has_the_fields_of_the_pools_version),
+        cmocka_unit_test(the_settings_in_force_are_written),
+        cmocka_unit_test(a_file_appears_whole_or_not_at_all),
+        cmocka_unit_test(a_pipe_is_written_to_and_not_replaced),
+        cmocka_unit_test(an_output_that_refuses_ends_the_writing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

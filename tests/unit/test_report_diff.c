@@ -1,0 +1,173 @@
+/* test_report_diff.c - what changed, largest first, in text and in JSON. */
+#include "headroom/report.h"
+
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/report_capture.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
+
+static report_capture captured;
+
+static const hr_frame frames[] = {
+    {"_conv_forward", "/venv/lib/python3.12/site-packages/torch/nn/modules/conv.py", 543},
+    {"forward", "train.py", 152},
+    {"main", "train.py", 190},
+    {"<module>", "train.py", 200},
+};
+static const hr_change changes[] = {
+    {frames, 4, &frames[1], "forward", GIB, 3 * GIB, 10, 30},
+    {NULL, 0, NULL, "backward", 512 * MIB, 0, 4, 0},
+};
+static const hr_change categories[] = {
+    {NULL, 0, NULL, "forward", GIB, 3 * GIB, 10, 30},
+    {NULL, 0, NULL, "backward", 512 * MIB, 0, 4, 0},
+    {NULL, 0, NULL, "weights", 2 * GIB, 2 * GIB, 8, 8},
+};
+static const char *const notes[] = {"the second recording has no stacks"};
+
+static const hr_diff_report sample = {
+    .before = {.event = 100, .live_bytes = 3584 * MIB, .block_count = 22},
+    .after = {.event = 200, .live_bytes = 5 * GIB, .block_count = 38},
+    .before_peak_reserved_bytes = 4 * GIB,
+    .after_peak_reserved_bytes = HR_UNKNOWN,
+    .before_event_count = 1000,
+    .after_event_count = 2000,
+    .before_conf = "",
+    .after_conf = "expandable_segments:True",
+    .changes = changes,
+    .change_count = 2,
+    .categories = categories,
+    .category_count = 3,
+    .notes = notes,
+    .note_count = 1,
+};
+
+static const char *text_of(const hr_diff_report *report, const hr_report_form *form)
+{
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_diff(report, form, &output), HR_OK);
+    return captured.text;
+}
+
+static void what_grew_comes_first_then_each_place(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample, &(hr_report_form){.file = "a.pickle", .other_file = "b.pickle"}),
+        "grew by 1.50 GiB: 3.50 GiB live at the first peak, 5.00 GiB at the second\n"
+        "\n"
+        "at the peak     first    second     change\n"
+        "live         3.50 GiB  5.00 GiB  +1.50 GiB\n"
+        "  forward    1.00 GiB  3.00 GiB  +2.00 GiB\n"
+        "  backward    512 MiB       0 B   -512 MiB\n"
+        "  weights    2.00 GiB  2.00 GiB        0 B\n"
+        "reserved     4.00 GiB         ?          ?\n"
+        "blocks             22        38\n"
+        "\n"
+        "   change     first    second  category  where\n"
+        "+2.00 GiB  1.00 GiB  3.00 GiB  forward   train.py:152 forward > conv.py:543\n"
+        " -512 MiB   512 MiB       0 B  backward  (no stack)\n"
+        "\n"
+        "first         a.pickle, device 0, 1,000 events\n"
+        "              PyTorch's default settings\n"
+        "second        b.pickle, device 0, 2,000 events\n"
+        "              expandable_segments:True\n"
+        "\n"
+        "note: the second recording has no stacks\n");
+}
+
+static void rows_and_stacks_are_as_many_as_the_form_says(void **state)
+{
+    (void)state;
+    text_of(&sample, &(hr_report_form){.width_columns = 100, .most_rows = 1, .has_stacks = true});
+    assert_true(report_capture_has(&captured, "train.py:152 forward > conv.py:543\n"
+                                              "    /venv/lib/python3.12/site-packages/torch/nn/"
+                                              "modules/conv.py:543 _conv_forward\n"
+                                              "    train.py:152 forward\n"
+                                              "    train.py:190 main\n"
+                                              "and 1 smaller one\n"));
+    assert_false(report_capture_has(&captured, "<module>"));
+    assert_false(report_capture_has(&captured, "(no stack)"));
+}
+
+static void the_same_says_so(void **state)
+{
+    hr_diff_report report = sample;
+    (void)state;
+    report.is_same = true;
+    report.change_count = 0;
+    report.after = report.before;
+    text_of(&report, NULL);
+    assert_true(report_capture_begins_with(&captured, "the same: 3.50 GiB live at both peaks"));
+    report.is_same = false;
+    text_of(&report, NULL);
+    assert_true(report_capture_begins_with(&captured, "moved: 3.50 GiB live at both peaks"));
+    report.after.live_bytes = GIB;
+    text_of(&report, NULL);
+    assert_true(report_capture_begins_with(&captured, "shrank by 2.50 GiB: "));
+}
+
+static void json_has_the_fields_of_the_manual(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample,
+                &(hr_report_form){.is_json = true, .file = "a", .other_file = "b", .most_rows = 1}),
+        "{\"schema\": 1, \"same\": false, \"before\": {\"file\": \"a\", \"device\": 0, \"conf\": "
+        "\"\", \"events\": 1000, \"peak_event\": 100, \"peak_live_bytes\": 3758096384, "
+        "\"peak_blocks\": 22, \"peak_reserved_bytes\": 4294967296}, \"after\": {\"file\": \"b\", "
+        "\"device\": 0, \"conf\": \"expandable_segments:True\", \"events\": 2000, \"peak_event\": "
+        "200, \"peak_live_bytes\": 5368709120, \"peak_blocks\": 38, \"peak_reserved_bytes\": "
+        "null}, \"categories\": [{\"category\": \"forward\", \"before_bytes\": 1073741824, "
+        "\"after_bytes\": 3221225472, \"before_blocks\": 10, \"after_blocks\": 30}, {\"category\": "
+        "\"backward\", \"before_bytes\": 536870912, \"after_bytes\": 0, \"before_blocks\": 4, "
+        "\"after_blocks\": 0}, {\"category\": \"weights\", \"before_bytes\": 2147483648, "
+        "\"after_bytes\": 2147483648, \"before_blocks\": 8, \"after_blocks\": 8}], "
+        "\"change_count\": 2, \"changes\": [{\"category\": \"forward\", \"before_bytes\": "
+        "1073741824, \"after_bytes\": 3221225472, \"before_blocks\": 10, \"after_blocks\": 30, "
+        "\"where\": \"train.py:152 forward\", \"frames\": "
+        "[\"/venv/lib/python3.12/site-packages/torch/nn/modules/conv.py:543 _conv_forward\", "
+        "\"train.py:152 forward\", \"train.py:190 main\", \"train.py:200 <module>\"]}], "
+        "\"notes\": [\"the second recording has no stacks\"]}\n");
+}
+
+static void it_fits_any_window(void **state)
+{
+    (void)state;
+    for (unsigned width = 40; width <= 120; width++) {
+        text_of(&sample, &(hr_report_form){.width_columns = width, .has_stacks = true});
+        assert_true(report_capture_width(&captured) <= width);
+        assert_false(report_capture_has_loose_ends(&captured));
+    }
+}
+
+static bool report_it(void *context)
+{
+    const hr_output output = report_capture_begin(&captured);
+    return hr_report_diff(&sample, context, &output) == HR_OK;
+}
+
+static void every_lack_of_host_memory_is_survived(void **state)
+{
+    hr_report_form json = {.is_json = true}, stacks = {.has_stacks = true};
+    (void)state;
+    hr_test_sweep_host_memory(report_it, &json);
+    hr_test_sweep_host_memory(report_it, &stacks);
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_diff(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_grew_comes_first_then_each_place),
+        cmocka_unit_test(rows_and_stacks_are_as_many_as_the_form_says),
+        cmocka_unit_test(the_same_says_so),
+        cmocka_unit_test(json_has_the_fields_of_the_manual),
+        cmocka_unit_test(it_fits_any_window),
+        cmocka_unit_test(every_lack_of_host_memory_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

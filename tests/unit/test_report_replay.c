@@ -1,0 +1,151 @@
+/* test_report_replay.c - runs side by side, and the JSON that cli.md names. */
+#include "headroom/report.h"
+
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/report_capture.h"
+#include "support/report_samples.h"
+
+static report_capture captured;
+
+static const char *const notes[] = {"3 events before the recording were made up"};
+
+static const hr_replay_report sample = {
+    .event_count = 5000,
+    .peak_live_bytes = 20 * SAMPLE_GIB,
+    .peak_live_event = 1100,
+    .recorded_oom_event = 1200,
+    .step_count = 12,
+    .results = sample_results,
+    .result_count = 2,
+    .notes = notes,
+    .note_count = 1,
+};
+
+static const char *text_of(const hr_replay_report *report, const hr_report_form *form)
+{
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_replay(report, form, &output), HR_OK);
+    return captured.text;
+}
+
+static void the_answer_comes_first_and_the_runs_stand_side_by_side(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample, NULL),
+        "1 of 2 runs completed; expandable reserved least: 21.0 GiB, 1.05 times the 20.0\n"
+        "  GiB that were live\n"
+        "\n"
+        "setting               result         reserved  ratio  retries   driver     needs\n"
+        "recorded              out of memory  23.0 GiB   1.15        2  12.3 ms\n"
+        "(max_split_size_mb:\n"
+        "128)\n"
+        "expandable            completed      21.0 GiB   1.05        0  1.00 us  21.0 GiB\n"
+        "\n"
+        "recorded (max_split_size_mb:128): out of memory at event 1,200: 700 MiB asked of\n"
+        "  the device, 23.0 GiB reserved, 3.00 GiB of it idle\n"
+        "\n"
+        "events        5,000, on device 0\n"
+        "peak live     20.0 GiB, at event 1,100\n"
+        "card          24.0 GiB\n"
+        "recorded      ended out of memory, first at event 1,200\n"
+        "steps         12\n"
+        "\n"
+        "note: 3 events before the recording were made up\n");
+}
+
+static void when_none_completes_that_is_the_answer(void **state)
+{
+    hr_replay_report failed = sample;
+    (void)state;
+    failed.result_count = 1;
+    text_of(&failed, NULL);
+    assert_true(
+        report_capture_begins_with(&captured, "out of memory: 1 run, and none completed\n"));
+}
+
+static void json_has_the_fields_others_rely_on(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample, &(hr_report_form){.is_json = true, .file = "a"}),
+        "{\"schema\": 1, \"file\": \"a\", \"device\": 0, \"events\": 5000, \"peak_live_bytes\": "
+        "21474836480, \"peak_live_event\": 1100, \"recorded_oom_event\": 1200, \"steps\": 12, "
+        "\"results\": [{\"policy\": \"recorded\", \"conf\": \"max_split_size_mb:128\", "
+        "\"card_bytes\": 25769803776, \"completed\": false, \"events_done\": 1200, "
+        "\"peak_reserved_bytes\": 24696061952, \"peak_live_bytes\": 21474836480, "
+        "\"peak_allocated_bytes\": 21474836480, \"ratio\": 1.15, \"retries\": 2, \"trims\": 0, "
+        "\"oom\": {\"event\": 1200, \"tried_bytes\": 734003200, \"reserved_bytes\": 24696061952, "
+        "\"allocated_bytes\": 21474836480}, \"past_recorded_oom\": false, \"device_calls\": "
+        "{\"alloc\": 100, \"free\": 7, \"create\": 0, \"release\": 0, \"map\": 0, \"unmap\": 0, "
+        "\"set_access\": 0}, \"device_us\": 12345.678, \"longest_stall_us\": 1.5, "
+        "\"smallest_card_bytes\": null}, {\"policy\": \"expandable\", \"conf\": "
+        "\"expandable_segments:True\", \"card_bytes\": 25769803776, \"completed\": true, "
+        "\"events_done\": 5000, \"peak_reserved_bytes\": 22548578304, \"peak_live_bytes\": "
+        "21474836480, \"peak_allocated_bytes\": 21474836480, \"ratio\": 1.05, \"retries\": 0, "
+        "\"trims\": 0, \"oom\": null, \"past_recorded_oom\": true, \"device_calls\": {\"alloc\": "
+        "0, \"free\": 0, \"create\": 5, \"release\": 4, \"map\": 3, \"unmap\": 2, \"set_access\": "
+        "1}, \"device_us\": 1, \"longest_stall_us\": 0, \"smallest_card_bytes\": 22548578304}], "
+        "\"notes\": [\"3 events before the recording were made up\"]}\n");
+}
+
+static void a_card_without_end_is_null_and_not_mentioned(void **state)
+{
+    hr_replay_result endless = sample_results[1];
+    hr_replay_report report = sample;
+    (void)state;
+    endless.card_bytes = HR_UNKNOWN;
+    report.results = &endless;
+    report.result_count = 1;
+    report.recorded_oom_event = HR_UNKNOWN;
+    text_of(&report, NULL);
+    assert_true(report_capture_begins_with(
+        &captured, "completed; expandable reserved at most: 21.0 GiB, 1.05 times the"));
+    assert_false(report_capture_has(&captured, "\ncard"));
+    assert_false(report_capture_has(&captured, "\nrecorded"));
+    text_of(&report, &(hr_report_form){.is_json = true});
+    assert_true(report_capture_has(&captured, "\"card_bytes\": null"));
+    assert_true(report_capture_has(&captured, "\"recorded_oom_event\": null"));
+}
+
+static void it_fits_any_window(void **state)
+{
+    (void)state;
+    for (unsigned width = 40; width <= 120; width++) {
+        text_of(&sample, &(hr_report_form){.width_columns = width});
+        assert_true(report_capture_width(&captured) <= width);
+        assert_false(report_capture_has_loose_ends(&captured));
+        assert_true(report_capture_has(&captured, "12.3"));
+    }
+}
+
+static bool report_it(void *context)
+{
+    const hr_output output = report_capture_begin(&captured);
+    const hr_report_form *form = context;
+    return hr_report_replay(&sample, form, &output) == HR_OK;
+}
+
+static void every_lack_of_host_memory_is_survived(void **state)
+{
+    hr_report_form form = {.is_json = true};
+    (void)state;
+    hr_test_sweep_host_memory(report_it, NULL);
+    hr_test_sweep_host_memory(report_it, &form);
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_replay(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_answer_comes_first_and_the_runs_stand_side_by_side),
+        cmocka_unit_test(when_none_completes_that_is_the_answer),
+        cmocka_unit_test(json_has_the_fields_others_rely_on),
+        cmocka_unit_test(a_card_without_end_is_null_and_not_mentioned),
+        cmocka_unit_test(it_fits_any_window),
+        cmocka_unit_test(every_lack_of_host_memory_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,358 @@
+/* test_report_stats.c - a recording in a page: the peak first, the users largest first. */
+#include "headroom/report.h"
+
+#include "report/report_stats.h"
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/report_capture.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
+
+static report_capture captured;
+
+static const hr_frame frames[] = {
+    {"linear", "/venv/torch/nn/functional.py", 9},
+    {"forward", "train.py", 152},
+    {"main", "train.py", 190},
+    {"<module>", "train.py", 200},
+};
+static const hr_usage usages[] = {
+    {frames, 4, &frames[1], "forward", true, 3 * GIB, 12, 512 * MIB},
+    {NULL, 0, NULL, "backward", true, 2 * GIB, 3000, GIB},
+    {NULL, 0, NULL, "unknown", false, GIB, 1, GIB},
+};
+static const hr_usage categories[] = {
+    {.category = "forward", .bytes = 3 * GIB, .block_count = 12},
+    {.category = "backward", .bytes = 2 * GIB, .block_count = 3000},
+};
+static const hr_setting settings[] = {
+    {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128"},
+    {"max_split_size", "134217728"},
+    {"garbage_collection_threshold", "0.0"},
+    {"expandable_segments", "False"},
+    {"pinned_num_register_threads", "1"},
+    {"roundup_power2_divisions", "{'1': 0, '2': 0}"},
+};
+static const char *const warnings[] = {"the ring was full: older events are gone"};
+
+static const hr_device_stats devices[] = {{
+    .device = 0,
+    .event_count = 661960,
+    .action_counts = {[HR_ACTION_ALLOC] = 330000,
+                      [HR_ACTION_FREE_REQUESTED] = 165000,
+                      [HR_ACTION_FREE_COMPLETED] = 165000,
+                      [HR_ACTION_SEGMENT_ALLOC] = 1000,
+                      [HR_ACTION_SEGMENT_FREE] = 959,
+                      [HR_ACTION_OOM] = 1},
+    .first_time_us = 1000000,
+    .last_time_us = 13300000,
+    .stream_count = 2,
+    .private_pool_count = 1,
+    .segment_count = 41,
+    .block_count = 120,
+    .reserved_bytes = 7 * GIB,
+    .allocated_bytes = GIB,
+    .active_bytes = GIB,
+    .requested_bytes = HR_UNKNOWN,
+    .largest_free_block_bytes = 2 * GIB,
+    .peak_reserved_bytes = 8 * GIB,
+    .peak_reserved_event = 500000,
+    .is_truncated = true,
+    .initial_live_bytes = 512 * MIB,
+    .initial_block_count = 7,
+    .step_count = 64,
+    .peak = {.event = 400000,
+             .time_us = 5000000,
+             .live_bytes = 7 * GIB,
+             .reserved_bytes = 8 * GIB,
+             .block_count = 4000,
+             .usages = usages,
+             .usage_count = 3,
+             .categories = categories,
+             .category_count = 2},
+    .end = {.event = HR_UNKNOWN,
+            .time_us = INT64_MIN,
+            .live_bytes = GIB,
+            .reserved_bytes = 7 * GIB,
+            .block_count = 1,
+            .usages = &usages[2],
+            .usage_count = 1},
+    .has_oom = true,
+    .oom_event = 661000,
+    .oom_tried_bytes = 700 * MIB,
+    .oom_device_free_bytes = 100 * MIB,
+    .summary_reason = "the trace does not begin at the first allocation",
+}};
+
+static const hr_recording_stats sample = {
+    .encoding = "pickle",
+    .compression = "xz",
+    .file_bytes = MIB,
+    .uncompressed_bytes = 64 * MIB,
+    .model_bytes = 30 * MIB,
+    .oldest_version = "2.10",
+    .newest_version = "2.11",
+    .conf = "max_split_size_mb:128",
+    .settings = settings,
+    .setting_count = 6,
+    .stack_count = 900,
+    .frame_count = 400,
+    .devices = devices,
+    .device_count = 1,
+    .warnings = warnings,
+    .warning_count = 1,
+};
+
+static const char *text_of(const hr_recording_stats *stats, const hr_report_form *form)
+{
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_stats(stats, form, &output), HR_OK);
+    return captured.text;
+}
+
+static void a_recording_is_told_from_its_peak_down(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample, &(hr_report_form){.file = "run.pickle.xz"}),
+        "run.pickle.xz: at the peak 7.00 GiB were live and 8.00 GiB reserved, in 661,960\n"
+        "  events\n"
+        "\n"
+        "file          pickle, 1.00 MiB with xz, 64.0 MiB without\n"
+        "written by    PyTorch 2.10 to 2.11, by its fields\n"
+        "stacks        900, made of 400 frames\n"
+        "settings      max_split_size_mb:128\n"
+        "              max_split_size = 134217728\n"
+        "\n"
+        "Device 0\n"
+        "events        661,960: 330,000 allocs, 165,000 frees completed, 1,959 segment\n"
+        "              events\n"
+        "time          12.3 s\n"
+        "streams       2, and 1 private pool\n"
+        "steps         64\n"
+        "before        512 MiB in 7 blocks were live when the trace begins\n"
+        "peak live     7.00 GiB in 4,000 blocks, at event 400,000\n"
+        "peak reserved 8.00 GiB, at event 500,000\n"
+        "out of memory at event 661,000: 700 MiB refused, with 100 MiB free on the device\n"
+        "at the end    7.00 GiB reserved in 41 segments and 120 blocks\n"
+        "              1.00 GiB allocated, 1.00 GiB active, ? asked for\n"
+        "              2.00 GiB in the largest free block\n"
+        "\n"
+        "Largest at the peak\n"
+        "   bytes  blocks  category  where\n"
+        "3.00 GiB      12  forward   train.py:152 forward > functional.py:9\n"
+        "2.00 GiB   3,000  backward  (no Python frame)\n"
+        "1.00 GiB       1  unknown   (no stack)\n"
+        "1.00 GiB     987            (all others)\n"
+        "\n"
+        "   bytes  blocks  at the peak, by category\n"
+        "3.00 GiB      12  forward\n"
+        "2.00 GiB   3,000  backward\n"
+        "\n"
+        "Largest at the end\n"
+        "   bytes  blocks  category  where\n"
+        "1.00 GiB       1  unknown   (no stack)\n"
+        "\n"
+        "No memory_summary(): the trace does not begin at the first allocation\n"
+        "\n"
+        "warning: the ring was full: older events are gone\n");
+}
+
+static void rows_and_stacks_are_as_many_as_the_form_says(void **state)
+{
+    (void)state;
+    text_of(&sample, &(hr_report_form){.most_rows = 1, .has_stacks = true});
+    assert_true(report_capture_has(
+        &captured, "3.00 GiB      12  forward   train.py:152 forward > functional.py:9\n"
+                   "    /venv/torch/nn/functional.py:9 linear\n"
+                   "    train.py:152 forward\n"
+                   "    train.py:190 main\n"
+                   "4.00 GiB   3,988            (all others)\n"));
+}
+
+static void defaults_and_settings_that_are_not_there_are_told_apart(void **state)
+{
+    hr_recording_stats stats = sample;
+    (void)state;
+    stats.conf = "";
+    stats.settings = settings + 2;
+    stats.setting_count = 4;
+    text_of(&stats, NULL);
+    assert_true(report_capture_has(&captured, "\nsettings      PyTorch's defaults\n"));
+    stats.conf = NULL;
+    stats.setting_count = 0;
+    text_of(&stats, NULL);
+    assert_true(report_capture_has(&captured, "\nsettings      not recorded\n"));
+}
+
+static void a_table_of_divisions_is_default_only_if_all_are_zero(void **state)
+{
+    static const struct {
+        const char *value;
+        bool is_default;
+    } cases[] = {{"{'1': 0, '2': 0}", true},
+                 {"{\"1\":0}", true},
+                 {"{}", true},
+                 {"[1:0,2:0]", true},
+                 {"[1:0,2:4]", false},
+                 {"{'1': 4, '2': 0}", false},
+                 {"{'1': 0, '2': 40}", false},
+                 {"{'1': }", false},
+                 {"0.6", false},
+                 {"0.0", true},
+                 {"-1", true},
+                 {"True", false},
+                 {"False", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(hr__setting_is_default(&(hr_setting){"some_key", cases[i].value}),
+                         cases[i].is_default);
+    assert_true(hr__setting_is_default(&(hr_setting){"pinned_num_register_threads", "1"}));
+    assert_false(hr__setting_is_default(&(hr_setting){"pinned_num_register_threads", "4"}));
+}
+
+static void a_recording_without_a_trace_or_a_device_is_still_told(void **state)
+{
+    hr_device_stats device = {.device = -1,
+                              .reserved_bytes = GIB,
+                              .allocated_bytes = MIB,
+                              .peak_reserved_bytes = HR_UNKNOWN,
+                              .peak_reserved_event = HR_UNKNOWN,
+                              .first_time_us = INT64_MIN,
+                              .last_time_us = INT64_MIN};
+    hr_recording_stats stats = sample;
+    (void)state;
+    stats.devices = &device;
+    stats.oldest_version = NULL;
+    stats.newest_version = NULL;
+    text_of(&stats, NULL);
+    assert_true(report_capture_begins_with(
+        &captured, "recording: 1.00 MiB allocated and 1.00 GiB reserved; no trace\n"));
+    assert_true(report_capture_has(&captured, "\nPinned host memory\n"));
+    assert_true(report_capture_has(&captured, "events        none"));
+    assert_true(report_capture_has(&captured, "an unknown version of PyTorch"));
+    stats.device_count = 0;
+    text_of(&stats, NULL);
+    assert_true(report_capture_begins_with(&captured, "recording: nothing was allocated\n"));
+}
+
+static void times_that_make_no_sense_are_left_out(void **state)
+{
+    hr_device_stats device = devices[0];
+    hr_recording_stats stats = sample;
+    (void)state;
+    stats.devices = &device;
+    device.first_time_us = INT64_MIN + 1;
+    device.last_time_us = INT64_MAX;
+    text_of(&stats, NULL);
+    assert_false(report_capture_has(&captured, "\ntime"));
+    device.first_time_us = 5;
+    device.last_time_us = 4;
+    text_of(&stats, NULL);
+    assert_false(report_capture_has(&captured, "\ntime"));
+}
+
+static void the_summary_is_printed_whole_or_not_at_all(void **state)
+{
+    static const char summary[] = "|===================================================|\n"
+                                  "|  PyTorch CUDA memory summary                      |\n"
+                                  "|===================================================|\n";
+    hr_device_stats device = devices[0];
+    hr_recording_stats stats = sample;
+    (void)state;
+    stats.devices = &device;
+    device.summary = summary;
+    device.summary_reason = NULL;
+    text_of(&stats, NULL);
+    assert_true(report_capture_has(&captured, summary));
+    text_of(&stats, &(hr_report_form){.width_columns = 52});
+    assert_false(report_capture_has(&captured, "|==="));
+    assert_true(report_capture_has(&captured, "memory_summary() is 53 columns wide, and here are"));
+    device.summary = NULL;
+    text_of(&stats, NULL);
+    assert_false(report_capture_has(&captured, "memory_summary"));
+}
+
+static void json_has_the_fields_of_the_manual(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample, &(hr_report_form){.is_json = true, .file = "run", .most_rows = 1}),
+        "{\"schema\": 1, \"file\": \"run\", \"encoding\": \"pickle\", \"compression\": \"xz\", "
+        "\"file_bytes\": 1048576, \"uncompressed_bytes\": 67108864, \"model_bytes\": 31457280, "
+        "\"oldest_version\": \"2.10\", \"newest_version\": \"2.11\", \"conf\": "
+        "\"max_split_size_mb:128\", \"settings\": {\"PYTORCH_CUDA_ALLOC_CONF\": "
+        "\"max_split_size_mb:128\", \"max_split_size\": \"134217728\", "
+        "\"garbage_collection_threshold\": \"0.0\", \"expandable_segments\": \"False\", "
+        "\"pinned_num_register_threads\": \"1\", \"roundup_power2_divisions\": \"{'1': 0, '2': "
+        "0}\"}, \"stacks\": 900, \"frames\": 400, \"annotations\": 0, \"unknown_fields\": 0, "
+        "\"first_unknown_field\": null, \"devices\": [{\"device\": 0, \"events\": 661960, "
+        "\"actions\": {\"alloc\": 330000, \"free_requested\": 165000, \"free_completed\": 165000, "
+        "\"segment_alloc\": 1000, \"segment_free\": 959, \"segment_map\": 0, \"segment_unmap\": "
+        "0, \"snapshot\": 0, \"oom\": 1, \"other\": 0}, \"first_time_us\": 1000000, "
+        "\"last_time_us\": 13300000, \"streams\": 2, \"private_pools\": 1, \"steps\": 64, "
+        "\"truncated\": true, \"initial_live_bytes\": 536870912, \"initial_blocks\": 7, "
+        "\"stackless_allocs\": 0, \"segments\": 41, \"expandable_segments\": 0, \"blocks\": 120, "
+        "\"reserved_bytes\": 7516192768, \"allocated_bytes\": 1073741824, \"active_bytes\": "
+        "1073741824, \"requested_bytes\": null, \"largest_free_block_bytes\": 2147483648, "
+        "\"peak_reserved_bytes\": 8589934592, \"peak_reserved_event\": 500000, \"oom\": "
+        "{\"event\": 661000, \"tried_bytes\": 734003200, \"free_bytes\": 104857600}, \"peak\": "
+        "{\"event\": 400000, \"time_us\": 5000000, \"live_bytes\": 7516192768, "
+        "\"reserved_bytes\": 8589934592, \"blocks\": 4000, \"categories\": [{\"category\": "
+        "\"forward\", \"bytes\": 3221225472, \"blocks\": 12, \"largest_bytes\": 0}, "
+        "{\"category\": \"backward\", \"bytes\": 2147483648, \"blocks\": 3000, "
+        "\"largest_bytes\": 0}], \"usages\": [{\"category\": \"forward\", \"bytes\": 3221225472, "
+        "\"blocks\": 12, \"largest_bytes\": 536870912, \"has_stack\": true, \"where\": "
+        "\"train.py:152 forward\", \"frames\": [\"/venv/torch/nn/functional.py:9 linear\", "
+        "\"train.py:152 forward\", \"train.py:190 main\", \"train.py:200 <module>\"]}]}, "
+        "\"end\": {\"event\": null, \"time_us\": null, \"live_bytes\": 1073741824, "
+        "\"reserved_bytes\": 7516192768, \"blocks\": 1, \"categories\": [], \"usages\": "
+        "[{\"category\": \"unknown\", \"bytes\": 1073741824, \"blocks\": 1, \"largest_bytes\": "
+        "1073741824, \"has_stack\": false, \"where\": null, \"frames\": []}]}, \"summary\": null, "
+        "\"summary_reason\": \"the trace does not begin at the first allocation\"}], "
+        "\"warnings\": [\"the ring was full: older events are gone\"]}\n");
+}
+
+static void it_fits_any_window(void **state)
+{
+    (void)state;
+    for (unsigned width = 40; width <= 120; width++) {
+        text_of(&sample, &(hr_report_form){.width_columns = width, .has_stacks = true});
+        assert_true(report_capture_width(&captured) <= width);
+        assert_false(report_capture_has_loose_ends(&captured));
+    }
+}
+
+static bool report_it(void *context)
+{
+    const hr_output output = report_capture_begin(&captured);
+    return hr_report_stats(&sample, context, &output) == HR_OK;
+}
+
+static void every_lack_of_host_memory_is_survived(void **state)
+{
+    hr_report_form json = {.is_json = true}, stacks = {.has_stacks = true};
+    (void)state;
+    hr_test_sweep_host_memory(report_it, &json);
+    hr_test_sweep_host_memory(report_it, &stacks);
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_stats(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_recording_is_told_from_its_peak_down),
+        cmocka_unit_test(rows_and_stacks_are_as_many_as_the_form_says),
+        cmocka_unit_test(defaults_and_settings_that_are_not_there_are_told_apart),
+        cmocka_unit_test(a_table_of_divisions_is_default_only_if_all_are_zero),
+        cmocka_unit_test(a_recording_without_a_trace_or_a_device_is_still_told),
+        cmocka_unit_test(times_that_make_no_sense_are_left_out),
+        cmocka_unit_test(the_summary_is_printed_whole_or_not_at_all),
+        cmocka_unit_test(json_has_the_fields_of_the_manual),
+        cmocka_unit_test(it_fits_any_window),
+        cmocka_unit_test(every_lack_of_host_memory_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* test_report_tune.c - does it fit, with what, and the JSON that cli.md names. */
+#include "headroom/report.h"
+
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/report_capture.h"
+#include "support/report_samples.h"
+
+static report_capture captured;
+
+static const char *const warnings[] = {"max_split_size_mb:128 is often recommended; here it takes "
+                                       "5.99 times what is live"};
+static const char *const notes[] = {"21 settings were tried"};
+
+static const hr_tune_report sample = {
+    .event_count = 5000,
+    .card_bytes = 24 * SAMPLE_GIB,
+    .peak_live_bytes = 20 * SAMPLE_GIB,
+    .is_possible = true,
+    .fits = true,
+    .best = &sample_results[1],
+    .recorded = &sample_results[0],
+    .tried = sample_results,
+    .tried_count = 2,
+    .warnings = warnings,
+    .warning_count = 1,
+    .notes = notes,
+    .note_count = 1,
+};
+
+static const char *text_of(const hr_tune_report *report, const hr_report_form *form)
+{
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_tune(report, form, &output), HR_OK);
+    return captured.text;
+}
+
+static void what_fits_is_named_with_the_line_to_set(void **state)
+{
+    (void)state;
+    text_of(&sample, NULL);
+    assert_true(report_capture_begins_with(&captured,
+                                           "fits: 21.0 GiB of 24.0 GiB reserved at most, with "
+                                           "expandable_segments:True\n"
+                                           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"));
+    assert_true(report_capture_has(&captured, "warning: max_split_size_mb:128 is often"));
+    assert_true(report_capture_has(&captured, "note: 21 settings were tried\n"));
+}
+
+static void when_the_defaults_are_best_nothing_is_to_be_set(void **state)
+{
+    hr_tune_report report = sample;
+    hr_replay_result native = sample_results[1];
+    (void)state;
+    native.policy = "native";
+    native.conf = "";
+    report.best = &native;
+    text_of(&report, NULL);
+    assert_true(report_capture_has(&captured, "with PyTorch's defaults\n"
+                                              "Leave PYTORCH_CUDA_ALLOC_CONF unset.\n"));
+}
+
+static void what_does_not_fit_says_whether_anything_could_help(void **state)
+{
+    hr_tune_report report = sample;
+    (void)state;
+    report.fits = false;
+    text_of(&report, NULL);
+    assert_true(
+        report_capture_begins_with(&captured, "does not fit: none of 2 settings completes"));
+    report.is_possible = false;
+    report.card_bytes = 16 * SAMPLE_GIB;
+    text_of(&report, NULL);
+    assert_true(report_capture_begins_with(
+        &captured, "does not fit: 20.0 GiB are live at the peak, and the card has 16.0 "
+                   "GiB; no\n  setting can help\n"));
+}
+
+static void text_shows_as_many_as_the_form_says_and_two_failures_at_most(void **state)
+{
+    hr_tune_report report = sample;
+    (void)state;
+    report.fits = false;
+    report.best = &sample_results[0];
+    text_of(&report, &(hr_report_form){.most_rows = 1});
+    assert_true(report_capture_has(&captured, "\nand 1 more\n"));
+    const char *first = strstr(captured.text, "out of memory at event 1,200");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "out of memory at event 1,200"));
+}
+
+static void json_has_the_fields_others_rely_on(void **state)
+{
+    (void)state;
+    text_of(&sample, &(hr_report_form){.is_json = true});
+    assert_true(report_capture_begins_with(
+        &captured,
+        "{\"schema\": 1, \"file\": null, \"device\": 0, \"events\": 5000, \"card_bytes\": "
+        "25769803776, \"peak_live_bytes\": 21474836480, \"possible\": true, \"fits\": "
+        "true, \"best\": {\"policy\": \"expandable\", \"conf\": "
+        "\"expandable_segments:True\", "));
+    assert_true(report_capture_has(&captured, "\"recorded\": {\"policy\": \"recorded\""));
+    assert_true(report_capture_has(&captured, "\"tried\": [{\"policy\": \"recorded\""));
+    assert_true(report_capture_has(&captured, "\"notes\": [\"21 settings were tried\"]}\n"));
+}
+
+static void nothing_tried_is_null(void **state)
+{
+    const hr_tune_report report = {.card_bytes = 1, .peak_live_bytes = 2};
+    (void)state;
+    text_of(&report, &(hr_report_form){.is_json = true});
+    assert_true(report_capture_has(
+        &captured, "\"best\": null, \"recorded\": null, \"tried\": [], \"warnings\": []"));
+    text_of(&report, NULL);
+    assert_true(report_capture_has(&captured, "does not fit"));
+}
+
+/* But for the line to be copied, which is one line at any width. */
+static void it_fits_any_window(void **state)
+{
+    hr_tune_report report = sample;
+    (void)state;
+    text_of(&sample, &(hr_report_form){.width_columns = 40});
+    assert_true(
+        report_capture_has(&captured, "\nPYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"));
+    report.fits = false;
+    for (unsigned width = 40; width <= 120; width++) {
+        text_of(&report, &(hr_report_form){.width_columns = width});
+        assert_true(report_capture_width(&captured) <= width);
+        assert_false(report_capture_has_loose_ends(&captured));
+    }
+}
+
+static bool report_it(void *context)
+{
+    const hr_output output = report_capture_begin(&captured);
+    return hr_report_tune(&sample, context, &output) == HR_OK;
+}
+
+static void every_lack_of_host_memory_is_survived(void **state)
+{
+    (void)state;
+    hr_test_sweep_host_memory(report_it, NULL);
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_tune(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_fits_is_named_with_the_line_to_set),
+        cmocka_unit_test(when_the_defaults_are_best_nothing_is_to_be_set),
+        cmocka_unit_test(what_does_not_fit_says_whether_anything_could_help),
+        cmocka_unit_test(text_shows_as_many_as_the_form_says_and_two_failures_at_most),
+        cmocka_unit_test(json_has_the_fields_others_rely_on),
+        cmocka_unit_test(nothing_tried_is_null),
+        cmocka_unit_test(it_fits_any_window),
+        cmocka_unit_test(every_lack_of_host_memory_is_survived),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

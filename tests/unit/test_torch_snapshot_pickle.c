@@ -1,0 +1,433 @@
+/* test_torch_snapshot_pickle.c - what only pickles have: parts that are shared, and so identity.
+ *
+ * The pickles are written here, instruction by instruction, with just enough of protocol 2. */
+#include "format/torch_snapshot_read.h"
+
+#include <string.h>
+
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "base/byte_buffer.h"
+#include "base/host_memory.h"
+
+/* ---- writing a pickle ------------------------------------------------------------------------ */
+
+static void begin(hr__byte_buffer *pickle)
+{
+    hr__byte_buffer_init(pickle);
+    hr__append_bytes(pickle, "\x80\x02", 2);
+}
+
+static void text(hr__byte_buffer *pickle, const char *string)
+{
+    hr__append_u8(pickle, 'X');
+    hr__append_u32_le(pickle, (uint32_t)strlen(string));
+    hr__append_text(pickle, string);
+}
+
+static void number(hr__byte_buffer *pickle, uint32_t value)
+{
+    hr__append_u8(pickle, 'J');
+    hr__append_u32_le(pickle, value);
+}
+
+static void op(hr__byte_buffer *pickle, const char *instructions)
+{
+    hr__append_text(pickle, instructions);
+}
+
+static void remember(hr__byte_buffer *pickle, uint8_t place)
+{
+    op(pickle, "q");
+    hr__append_u8(pickle, place);
+}
+
+static void recall(hr__byte_buffer *pickle, uint8_t place)
+{
+    op(pickle, "h");
+    hr__append_u8(pickle, place);
+}
+
+static void field(hr__byte_buffer *pickle, const char *key, uint32_t value)
+{
+    text(pickle, key);
+    number(pickle, value);
+}
+
+static void word(hr__byte_buffer *pickle, const char *key, const char *value)
+{
+    text(pickle, key);
+    text(pickle, value);
+}
+
+/* A trace entry whose frames are what `frames` writes; it stays open for more fields. */
+static void begin_entry(hr__byte_buffer *pickle, const char *action, uint32_t address)
+{
+    op(pickle, "}(");
+    word(pickle, "action", action);
+    field(pickle, "addr", address);
+    field(pickle, "size", 512);
+}
+
+static void one_frame(hr__byte_buffer *pickle)
+{
+    op(pickle, "}(");
+    word(pickle, "name", "f");
+    word(pickle, "filename", "a.py");
+    field(pickle, "line", 1);
+    op(pickle, "u");
+}
+
+static hr_status read_pickle(const hr__byte_buffer *pickle, size_t size_bytes, hr__model **model)
+{
+    hr__byte_source *source;
+    hr__snapshot_encoding encoding = HR__ENCODING_JSON;
+    hr_status status =
+        hr__byte_source_open_memory(hr__byte_buffer_text(pickle), size_bytes, NULL, &source);
+    if (status != HR_OK)
+        return status;
+    status = hr__torch_snapshot_read(source, 64 << 20, model, &encoding);
+    hr__byte_source_close(source);
+    if (status == HR_OK)
+        assert_int_equal(encoding, HR__ENCODING_PICKLE);
+    return status;
+}
+
+static hr__model *model_of(hr__byte_buffer *pickle)
+{
+    hr__model *model = NULL;
+    if (read_pickle(pickle, hr__byte_buffer_size(pickle), &model) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    hr__byte_buffer_deinit(pickle);
+    return model;
+}
+
+/* ---- identity -------------------------------------------------------------------------------- */
+
+/* Five entries: two share a list of frames, the third has an equal one of its own, the last two
+ * share an empty one. */
+static void write_shared_frames(hr__byte_buffer *pickle)
+{
+    begin(pickle);
+    op(pickle, "}(");
+    text(pickle, "device_traces");
+    op(pickle, "](](");
+    begin_entry(pickle, "segment_alloc", 512);
+    text(pickle, "frames");
+    op(pickle, "]");
+    remember(pickle, 1);
+    op(pickle, "(");
+    one_frame(pickle);
+    op(pickle, "eu");
+    begin_entry(pickle, "alloc", 512);
+    text(pickle, "frames");
+    recall(pickle, 1);
+    op(pickle, "u");
+    begin_entry(pickle, "alloc", 1024);
+    text(pickle, "frames");
+    op(pickle, "](");
+    one_frame(pickle);
+    op(pickle, "eu");
+    begin_entry(pickle, "alloc", 1536);
+    text(pickle, "frames");
+    op(pickle, "]");
+    remember(pickle, 2);
+    op(pickle, "u");
+    begin_entry(pickle, "free_requested", 1536);
+    text(pickle, "frames");
+    recall(pickle, 2);
+    op(pickle, "u");
+    op(pickle, "ee");
+    text(pickle, "segments");
+    op(pickle, "](}(");
+    field(pickle, "address", 512);
+    field(pickle, "total_size", 512);
+    text(pickle, "frames");
+    recall(pickle, 1);
+    text(pickle, "segment_pool_id");
+    number(pickle, 7);
+    number(pickle, 8);
+    op(pickle, "\x86"); /* TUPLE2 */
+    text(pickle, "blocks");
+    op(pickle, "](}(");
+    field(pickle, "size", 512);
+    word(pickle, "state", "inactive");
+    op(pickle, "ueueu.");
+}
+
+static void one_list_of_frames_is_one_context_and_equal_lists_are_two(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    write_shared_frames(&pickle);
+    hr__model *model = model_of(&pickle);
+    const hr__model_event *events = model->traces[0].events;
+    assert_int_equal(model->traces[0].event_count, 5);
+    assert_int_equal(events[0].context, events[1].context);
+    assert_int_not_equal(events[1].context, events[2].context);
+    assert_int_equal(model->contexts[events[1].context], model->contexts[events[2].context]);
+    assert_int_equal(hr__model_stack_of(model, events[0].context).count, 1);
+    assert_true(model->features.has_identity);
+    assert_int_equal(model->frame_count, 1);
+    hr__model_destroy(model);
+}
+
+static void an_empty_list_is_a_context_with_the_empty_stack(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    write_shared_frames(&pickle);
+    hr__model *model = model_of(&pickle);
+    const hr__model_event *events = model->traces[0].events;
+    assert_int_not_equal(events[3].context, HR__NO_CONTEXT);
+    assert_int_equal(events[3].context, events[4].context);
+    assert_int_equal(model->contexts[events[3].context], HR__EMPTY_STACK);
+    hr__model_destroy(model);
+}
+
+static void segments_share_contexts_with_events_and_have_pools_as_tuples(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    write_shared_frames(&pickle);
+    hr__model *model = model_of(&pickle);
+    assert_int_equal(model->segments[0].context, model->traces[0].events[0].context);
+    assert_int_equal(model->pools[model->segments[0].pool].first, 7);
+    assert_int_equal(model->pools[model->segments[0].pool].second, 8);
+    hr__model_destroy(model);
+}
+
+/* ---- parts that are shared oddly ------------------------------------------------------------- */
+
+/* Entries 1, 2, 3 in the order of the file; device 0 has them as 1, 3, 2, and device 1 as 1, 2. */
+static void entries_that_are_shared_or_out_of_order_are_copied(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    begin(&pickle);
+    op(&pickle, "}(");
+    text(&pickle, "others"); /* unknown, but read first */
+    op(&pickle, "](");
+    for (uint8_t i = 1; i <= 3; i++) {
+        begin_entry(&pickle, "alloc", i);
+        op(&pickle, "u");
+        remember(&pickle, i);
+    }
+    op(&pickle, "e");
+    text(&pickle, "device_traces");
+    op(&pickle, "](](");
+    recall(&pickle, 1), recall(&pickle, 3), recall(&pickle, 2);
+    op(&pickle, "e](");
+    recall(&pickle, 1), recall(&pickle, 2);
+    op(&pickle, "eeu.");
+    hr__model *model = model_of(&pickle);
+    assert_int_equal(model->trace_count, 2);
+    assert_int_equal(model->traces[0].event_count, 3);
+    assert_int_equal(model->traces[0].events[0].address, 1);
+    assert_int_equal(model->traces[0].events[1].address, 3);
+    assert_int_equal(model->traces[0].events[2].address, 2);
+    assert_int_equal(model->traces[1].event_count, 2);
+    assert_int_equal(model->traces[1].events[0].address, 1);
+    assert_int_equal(model->traces[1].events[1].address, 2);
+    hr__model_destroy(model);
+}
+
+static void one_trace_for_two_devices_is_copied(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    begin(&pickle);
+    op(&pickle, "}(");
+    text(&pickle, "device_traces");
+    op(&pickle, "](]");
+    remember(&pickle, 0);
+    op(&pickle, "(");
+    begin_entry(&pickle, "alloc", 7);
+    op(&pickle, "u");
+    begin_entry(&pickle, "alloc", 8);
+    op(&pickle, "ue");
+    recall(&pickle, 0);
+    op(&pickle, "eu.");
+    hr__model *model = model_of(&pickle);
+    assert_int_equal(model->event_count, 4);
+    assert_int_equal(model->traces[1].events[0].address, 7);
+    assert_int_equal(model->traces[1].events[1].address, 8);
+    assert_ptr_not_equal(model->traces[0].events, model->traces[1].events);
+    hr__model_destroy(model);
+}
+
+static void begin_segment(hr__byte_buffer *pickle, uint32_t address)
+{
+    op(pickle, "}(");
+    field(pickle, "address", address);
+    field(pickle, "total_size", 512);
+    text(pickle, "blocks");
+}
+
+static void write_free_block(hr__byte_buffer *pickle)
+{
+    op(pickle, "}(");
+    field(pickle, "size", 512);
+    word(pickle, "state", "inactive");
+    op(pickle, "u");
+}
+
+static void a_list_of_blocks_in_two_segments_is_refused(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    hr__model *model = NULL;
+    begin(&pickle);
+    op(&pickle, "](");
+    begin_segment(&pickle, 512);
+    op(&pickle, "]");
+    remember(&pickle, 0);
+    op(&pickle, "(");
+    write_free_block(&pickle);
+    op(&pickle, "eu");
+    begin_segment(&pickle, 4096);
+    recall(&pickle, 0);
+    op(&pickle, "ue.");
+    assert_int_equal(read_pickle(&pickle, hr__byte_buffer_size(&pickle), &model),
+                     HR_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(hr_last_error(), "segment 1: blocks: expected a list of blocks, found "
+                                            "the blocks of another segment"));
+    hr__byte_buffer_deinit(&pickle);
+}
+
+/* The second one's block has the address that the first one's segment gave it. */
+static void a_block_in_two_segments_is_copied_and_then_found_misplaced(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    hr__model *model = NULL;
+    begin(&pickle);
+    op(&pickle, "](");
+    begin_segment(&pickle, 512);
+    op(&pickle, "](");
+    write_free_block(&pickle);
+    remember(&pickle, 0);
+    op(&pickle, "eu");
+    begin_segment(&pickle, 4096);
+    op(&pickle, "](");
+    recall(&pickle, 0);
+    op(&pickle, "eue.");
+    assert_int_equal(read_pickle(&pickle, hr__byte_buffer_size(&pickle), &model),
+                     HR_ERR_CORRUPT_FILE);
+    assert_string_equal(hr_last_error(),
+                        "segment 0x1000: block 0 begins at 0x200, where 0x1000 was expected");
+    hr__byte_buffer_deinit(&pickle);
+}
+
+/* A list of 1000 forward frames in 1000 entries: walked once, not a million times. */
+static void a_shared_list_of_forward_frames_is_walked_once(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000 };
+    hr__byte_buffer pickle;
+    begin(&pickle);
+    op(&pickle, "}(");
+    text(&pickle, "device_traces");
+    op(&pickle, "](](");
+    for (int i = 0; i < COUNT; i++) {
+        begin_entry(&pickle, "alloc", 512);
+        text(&pickle, "forward_frames");
+        if (i == 0) {
+            op(&pickle, "]");
+            remember(&pickle, 0);
+            op(&pickle, "(");
+            for (int frame = 0; frame < COUNT; frame++)
+                text(&pickle, frame % 2 != 0 ? "odd" : "even");
+            op(&pickle, "e");
+        } else {
+            recall(&pickle, 0);
+        }
+        op(&pickle, "u");
+    }
+    op(&pickle, "eeu.");
+    hr__model *model = model_of(&pickle);
+    assert_int_equal(model->event_count, COUNT);
+    assert_int_equal(model->note_count, 1);
+    assert_int_equal(model->stacks[model->notes[0].forward_stack].count, COUNT);
+    assert_int_equal(model->frame_id_count, COUNT);
+    hr__model_destroy(model);
+}
+
+static void what_is_no_snapshot_is_refused_with_what_it_is(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"\x80\x02N.", "found None"},
+        {"\x80\x02K\x05.", "found an integer"},
+        {"\x80\x02)", ""},
+        {"\x80\x02X\x01", ""},
+        {"\x80\x02"
+         "cos\nsystem\n.",
+         "os"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr__byte_buffer pickle;
+        hr__model *model = NULL;
+        hr__byte_buffer_init(&pickle);
+        op(&pickle, cases[i][0]);
+        assert_int_equal(read_pickle(&pickle, hr__byte_buffer_size(&pickle), &model),
+                         HR_ERR_CORRUPT_FILE);
+        if (strstr(hr_last_error(), cases[i][1]) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", hr_last_error(), cases[i][1]);
+        hr__byte_buffer_deinit(&pickle);
+    }
+}
+
+/* ---- damage and want of memory --------------------------------------------------------------- */
+
+static void a_pickle_cut_short_is_refused_at_every_length(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    write_shared_frames(&pickle);
+    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    for (size_t length = 0; length < hr__byte_buffer_size(&pickle); length++) {
+        hr__model *model = NULL;
+        assert_int_equal(read_pickle(&pickle, length, &model), HR_ERR_CORRUPT_FILE);
+        assert_null(model);
+    }
+    assert_int_equal(hr__host_memory_get_use().in_use_bytes, before_bytes);
+    hr__byte_buffer_deinit(&pickle);
+}
+
+static bool read_and_destroy(void *context)
+{
+    const hr__byte_buffer *pickle = context;
+    hr__model *model;
+    if (read_pickle(pickle, hr__byte_buffer_size(pickle), &model) != HR_OK)
+        return false;
+    hr__model_destroy(model);
+    return true;
+}
+
+static void every_failing_allocation_is_survived_and_nothing_leaks(void **state)
+{
+    (void)state;
+    hr__byte_buffer pickle;
+    write_shared_frames(&pickle);
+    hr_test_sweep_host_memory(read_and_destroy, &pickle);
+    hr__byte_buffer_deinit(&pickle);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_list_of_frames_is_one_context_and_equal_lists_are_two),
+        cmocka_unit_test(an_empty_list_is_a_context_with_the_empty_stack),
+        cmocka_unit_test(segments_share_contexts_with_events_and_have_pools_as_tuples),
+        cmocka_unit_test(entries_that_are_shared_or_out_of_order_are_copied),
+        cmocka_unit_test(one_trace_for_two_devices_is_copied),
+        cmocka_unit_test(a_list_of_blocks_in_two_segments_is_refused),
+        cmocka_unit_test(a_block_in_two_segments_is_copied_and_then_found_misplaced),
+        cmocka_unit_test(a_shared_list_of_forward_frames_is_walked_once),
+        cmocka_unit_test(what_is_no_snapshot_is_refused_with_what_it_is),
+        cmocka_unit_test(a_pickle_cut_short_is_refused_at_every_length),
+        cmocka_unit_test(every_failing_allocation_is_survived_and_nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
