@@ -12,7 +12,7 @@
  * Results are owned by the library: read-only, freed with the function named beside them. What is
  * not known is HR_UNKNOWN, never a guess. A recording may be read by several threads at once.
  *
- * Link with -lheadroom-analysis. Reading order: hr_recording_open(), hr_recording_stats(),
+ * Link with -lheadroom-analysis. Reading order: hr_recording_open(), hr_recording_stats_make(),
  * hr_recording_verify(), hr_recording_replay(), hr_recording_tune(), hr_recordings_diff(); then
  * report.h to print what they return. */
 #ifndef HEADROOM_ANALYSIS_H

@@ -12,13 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/live_bytes.h"
 #include "analysis/player.h"
-#include "base/checked_math.h" /* hr__align_up_u64, hr__max_u64 */
+#include "base/checked_math.h" /* hr__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 
 enum { OPS_BETWEEN_REPORTS = 1 << 17 };
-enum { LIVE_STEP_BYTES = 512 };
 
 /* ---- live bytes ------------------------------------------------------------------------------ */
 
@@ -33,10 +33,9 @@ typedef struct live_count {
 static void count_live(live_count *count, const hr__script_op *op, bool waits_for_streams)
 {
     if (op->kind == HR__SCRIPT_ALLOC) {
-        uint64_t rounded_bytes = 0;
-        (void)hr__align_up_u64(hr__max_u64(op->size_bytes, 1), LIVE_STEP_BYTES, &rounded_bytes);
-        count->slot_bytes[op->slot] = rounded_bytes;
-        count->live_bytes += rounded_bytes;
+        uint64_t bytes = hr__live_bytes_of(op->size_bytes);
+        count->slot_bytes[op->slot] = bytes != HR__UNKNOWN_BYTES ? bytes : 0;
+        count->live_bytes += count->slot_bytes[op->slot];
         count->peak_bytes = hr__max_u64(count->peak_bytes, count->live_bytes);
     } else if (op->kind == HR__SCRIPT_FREE ||
                (op->kind == HR__SCRIPT_FREE_LATER && !waits_for_streams)) {

@@ -11,9 +11,8 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "analysis/live_bytes.h"
 #include "analysis/script_parts.h"
-
-#define GRID_BYTES UINT64_C(512)
 
 enum { FIRST_OPS = 64 }; /* beside one for each event, which is more than there nearly ever are */
 
@@ -79,10 +78,11 @@ static void drop_event(script_maker *maker, size_t event)
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static uint64_t on_the_grid(uint64_t size_bytes)
+/* What no allocator can have handed out counts for nothing. */
+static uint64_t live_bytes_of(uint64_t size_bytes)
 {
-    uint64_t rounded;
-    return hr__align_up_u64(hr__max_u64(size_bytes, 1), GRID_BYTES, &rounded) ? rounded : 0;
+    uint64_t bytes = hr__live_bytes_of(size_bytes);
+    return bytes != HR__UNKNOWN_BYTES ? bytes : 0;
 }
 
 static void begin_block(script_maker *maker, hr__script_block *block, uint64_t size_bytes,
@@ -93,7 +93,7 @@ static void begin_block(script_maker *maker, hr__script_block *block, uint64_t s
     block->size_bytes = size_bytes;
     block->slot = maker->free_slot_count > 0 ? maker->free_slots[--maker->free_slot_count]
                                              : (uint32_t)script->slot_count++;
-    if (!hr__add_u64(maker->live_bytes, on_the_grid(size_bytes), &maker->live_bytes))
+    if (!hr__add_u64(maker->live_bytes, live_bytes_of(size_bytes), &maker->live_bytes))
         maker->live_bytes = UINT64_MAX;
     if (maker->live_bytes > script->peak_live_bytes) {
         script->peak_live_bytes = maker->live_bytes;
@@ -103,7 +103,7 @@ static void begin_block(script_maker *maker, hr__script_block *block, uint64_t s
 
 static void end_block(script_maker *maker, hr__script_block *block)
 {
-    uint64_t bytes = on_the_grid(block->size_bytes);
+    uint64_t bytes = live_bytes_of(block->size_bytes);
     block->phase = HR__BLOCK_NOWHERE;
     maker->live_bytes -= bytes < maker->live_bytes ? bytes : maker->live_bytes;
     maker->free_slots[maker->free_slot_count++] = block->slot;

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "analysis/player.h"
+#include "analysis/recording.h" /* hr__recording_conf */
 #include "analysis/regions.h"
 #include "analysis/script.h"
 #include "analysis/script_parts.h" /* hr__is_growth, hr__is_release, hr__is_remark */
@@ -168,7 +169,7 @@ static hr_status play(summary_run *run)
 /* ---- the limit ------------------------------------------------------------------------------- */
 
 /* The card, and a fraction of it that gives the limit which the trace shows; 1 where it shows none.
- * Halfway into the byte, since versions cut or round the product. */
+ */
 static hr_status find_fraction(const hr__script *script, const segment_events *segments,
                                hr__player_options *options)
 {
@@ -184,8 +185,8 @@ static hr_status find_fraction(const hr__script *script, const segment_events *s
     hr__limit_evidence evidence;
     HR__TRY(hr__limit_evidence_find(script, options->torch_version, options->conf,
                                     options->total_bytes, &evidence));
-    if (evidence.below_bytes != UINT64_MAX && evidence.at_least_bytes < options->total_bytes)
-        options->fraction = ((double)evidence.at_least_bytes + 0.25) / (double)options->total_bytes;
+    if (evidence.below_bytes != UINT64_MAX)
+        options->fraction = hr__fraction_for_limit(evidence.at_least_bytes, options->total_bytes);
     hr__limit_evidence_deinit(&evidence);
     return HR_OK;
 }
@@ -208,16 +209,14 @@ static hr_status print_page(const summary_run *run, hr__arena *arena, const char
 }
 
 static hr_status run_script(const hr__script *script, const segment_events *segments,
-                            const char *torch_version, hr__arena *arena, const char **summary,
-                            const char **reason)
+                            const char *torch_version, const char *conf, hr__arena *arena,
+                            const char **summary, const char **reason)
 {
-    const hr__model_settings *settings = &script->model->settings;
     summary_run run = {.trace = script->trace, .segments = segments};
     hr_event_sink sink = {&run, listen};
     hr__player_options options = {
         .torch_version = torch_version,
-        .conf =
-            settings->conf != HR__NO_STRING ? hr__model_string(script->model, settings->conf) : "",
+        .conf = conf,
         .capacity_bytes = UINT64_MAX,
         .sink = &sink,
     };
@@ -255,9 +254,15 @@ hr_status hr__stats_summary(const hr__model *model, const hr__model_trace *trace
     if (status != HR_OK)
         return status;
     segment_events segments;
+    hr__byte_buffer conf;
+    hr__byte_buffer_init(&conf);
     status = copy_segment_events(&script, &segments);
     if (status == HR_OK)
-        status = run_script(&script, &segments, torch_version, arena, summary, reason);
+        status = hr__recording_conf(model, &conf);
+    if (status == HR_OK)
+        status = run_script(&script, &segments, torch_version, hr__byte_buffer_text(&conf), arena,
+                            summary, reason);
+    hr__byte_buffer_deinit(&conf);
     hr__host_free(segments.events);
     hr__script_deinit(&script);
     return status;

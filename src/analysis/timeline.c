@@ -22,8 +22,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "analysis/live_bytes.h"
 #include "base/address_map.h"
-#include "base/checked_math.h" /* hr__align_up_u64 */
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -43,13 +44,6 @@ typedef struct event_pass {
     unsigned end_action;            /* the event that ends a lifetime */
     bool frees_have_own_stacks;
 } event_pass;
-
-uint64_t hr__live_bytes_of(uint64_t requested_bytes)
-{
-    uint64_t rounded;
-    return hr__align_up_u64(requested_bytes, HR__LIVE_STEP_BYTES, &rounded) ? rounded
-                                                                            : HR__UNKNOWN_BYTES;
-}
 
 uint64_t hr__live_bytes_of_block(const hr__model_block *block)
 {

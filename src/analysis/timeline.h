@@ -6,7 +6,7 @@
  *
  * An *instant* k is the moment after the first k events: 0 is the beginning, event_count the end.
  * A block is live at the instants [begin, end) of its lifetime; it counts with its request rounded
- * up to HR__LIVE_STEP_BYTES, from its alloc until its free_completed.
+ * up (live_bytes.h), from its alloc until its free_completed.
  *
  * A trace need not begin at the first allocation (PyTorch keeps the last events in a ring, or was
  * told late to record). Blocks from before have begin 0. They are known by what is left of them: a
@@ -27,7 +27,6 @@
 #include "headroom/status.h"
 #include "model/memory_model.h"
 
-#define HR__LIVE_STEP_BYTES UINT64_C(512)
 #define HR__LIVE_TO_THE_END UINT32_MAX
 
 typedef struct hr__lifetime {
@@ -74,11 +73,8 @@ static inline bool hr__lifetime_is_live(const hr__lifetime *lifetime, uint32_t i
 /* HR__UNKNOWN_BYTES where reserved bytes are not known. */
 uint64_t hr__timeline_reserved_at(const hr__timeline *timeline, uint32_t instant);
 
-/* A request's bytes as live bytes count them; HR__UNKNOWN_BYTES if that is no number of bytes. */
-uint64_t hr__live_bytes_of(uint64_t requested_bytes);
-
-/* The same for a block of the final segments: what was requested where the file says, else its
- * size. */
+/* The live bytes of a block of the final segments: by what was requested where the file says, else
+ * by its size. */
 uint64_t hr__live_bytes_of_block(const hr__model_block *block);
 
 #endif /* HR_ANALYSIS_TIMELINE_H */

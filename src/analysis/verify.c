@@ -10,6 +10,7 @@
  *   a late free    right before such a request: complete at once, or waited for by it
  *   an unsplit pool   a private pool whose every block lay at the start of a segment
  *   a private pool    for memory that was gone before the end (verify_pools.c)
+ *   no capture     memory between requests of a private pool: the default pool's after all
  * The difference that is reported is the one of the trial that came farthest. */
 #include "headroom/analysis.h"
 
@@ -304,16 +305,17 @@ static hr_status forget_made_up_pools(device_check *check)
     return make_script(check);
 }
 
-/* The first reading and what its differences ask for. */
+/* The reading that the script was made by, and what its differences ask for. */
 static hr_status try_revisions(device_check *check)
 {
     bool has_more = true;
     for (int i = 0; has_more && i < MOST_ROUNDS; i++) {
-        HR__TRY(make_script(check));
         HR__TRY(try_limits(check));
         if (check->reading.pools.hint_count == 0)
             memcpy(check->unguessed, check->best, sizeof *check->best);
         HR__TRY(hr__reading_revise(&check->reading, &check->script, check->last, &has_more));
+        if (has_more)
+            HR__TRY(make_script(check));
     }
     return forget_made_up_pools(check);
 }
@@ -327,6 +329,7 @@ static hr_status try_readings(device_check *check)
     if (!check->best->difference.is_found || !check->script.has_guessed_pools)
         return HR_OK;
     hr__reading_drop_captures(&check->reading);
+    HR__TRY(make_script(check));
     return try_revisions(check);
 }
 

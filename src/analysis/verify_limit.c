@@ -168,6 +168,13 @@ static hr_status find_least_refused(evidence_search *search)
     return HR_OK;
 }
 
+double hr__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes)
+{
+    if (limit_bytes >= total_bytes)
+        return 1.0;
+    return ((double)limit_bytes + 0.25) / (double)total_bytes;
+}
+
 hr_status hr__limit_evidence_find(const hr__script *script, const char *torch_version,
                                   const char *conf, uint64_t total_bytes, hr__limit_evidence *out)
 {

@@ -170,6 +170,10 @@ typedef struct hr__limit_evidence {
     size_t refusal_count;
 } hr__limit_evidence;
 
+/* The fraction that limits a card of `total_bytes` to just `limit_bytes`, whether PyTorch cuts or
+ * rounds the product. */
+double hr__fraction_for_limit(uint64_t limit_bytes, uint64_t total_bytes);
+
 /* `total_bytes`: of the card; no limit exceeds it. */
 HR_MUST_CHECK hr_status hr__limit_evidence_find(const hr__script *script, const char *torch_version,
                                                 const char *conf, uint64_t total_bytes,

@@ -466,15 +466,6 @@ static hr_status play_ops(trial_run *run)
 
 /* ---- a trial --------------------------------------------------------------------------------- */
 
-/* The fraction that limits a card of `total_bytes` to just `limit_bytes`, whether PyTorch cuts or
- * rounds the product. */
-static double fraction_for(uint64_t limit_bytes, uint64_t total_bytes)
-{
-    if (limit_bytes >= total_bytes)
-        return 1.0;
-    return ((double)limit_bytes + 0.25) / (double)total_bytes;
-}
-
 static hr_status begin(trial_run *run)
 {
     const hr__assumption *assumption = run->trial->assumption;
@@ -493,8 +484,8 @@ static hr_status begin(trial_run *run)
         return hr_pool_set_fraction(run->player.pool, assumption->fraction);
     if (!is_limited || assumption->trusts_conf_fraction)
         return HR_OK;
-    return hr_pool_set_fraction(run->player.pool,
-                                fraction_for(assumption->limit_bytes, assumption->total_bytes));
+    return hr_pool_set_fraction(
+        run->player.pool, hr__fraction_for_limit(assumption->limit_bytes, assumption->total_bytes));
 }
 
 hr_status hr__trial_run(const hr__trial *trial, hr__trial_result *out)

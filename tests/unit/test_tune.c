@@ -6,6 +6,7 @@
 #include "support/cmocka_here.h"
 #include "support/hand_made_recording.h"
 #include "support/host_memory_sweep.h"
+#include "support/progress_log.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -304,20 +305,6 @@ static void wrong_arguments_are_refused(void **state)
     assert_null(report);
     hr_tune_report_free(NULL);
     record_dispose(&recording);
-}
-
-typedef struct progress_log {
-    double last;
-    size_t calls;
-    size_t stop_at;
-} progress_log;
-
-static bool log_progress(void *context, double done)
-{
-    progress_log *log = context;
-    assert_true(done >= log->last && done <= 1.0);
-    log->last = done;
-    return ++log->calls != log->stop_at;
 }
 
 static void progress_rises_to_one_and_can_stop_it(void **state)

@@ -1,0 +1,25 @@
+/* progress_log.h - a listener to progress, and what it may be told. */
+#ifndef HR_TESTS_PROGRESS_LOG_H
+#define HR_TESTS_PROGRESS_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "support/cmocka_here.h"
+
+typedef struct progress_log {
+    double last;
+    size_t calls;
+    size_t stop_at; /* the call that answers false; 0 = none */
+} progress_log;
+
+/* For hr_progress: notes how far it is, which must rise, and stops at one call if told to. */
+static inline bool log_progress(void *context, double done)
+{
+    progress_log *log = context;
+    assert_true(done >= log->last && done <= 1.0);
+    log->last = done;
+    return ++log->calls != log->stop_at;
+}
+
+#endif /* HR_TESTS_PROGRESS_LOG_H */

@@ -1,0 +1,428 @@
+/* test_replay_recordings.c - hr_recording_replay(): which runs are made of a recording, on which
+ * card, with which addresses, and what is said about them. */
+#include "analysis/replay.h"
+
+#include <string.h>
+
+#include "support/cmocka_here.h"
+#include "support/hand_made_recording.h"
+#include "support/host_memory_sweep.h"
+#include "support/progress_log.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define EXPANDABLE "expandable_segments:True"
+
+static const uint64_t base = UINT64_C(0x7f0000000000);
+
+/* A program that fills 60 MiB in two segments, frees and fills again. */
+static void record_small_program(hand_made_recording *recording)
+{
+    record_new(recording, base, 40 * MIB, 40 * MIB);
+    record_new(recording, base + 64 * MIB, 20 * MIB, 20 * MIB);
+    record_free(recording, base, 40 * MIB);
+    record_event(recording, HR_ACTION_ALLOC, base, 30 * MIB);
+    record_free(recording, base, 30 * MIB);
+    record_free(recording, base + 64 * MIB, 20 * MIB);
+}
+
+static hr_replay_options plain_options(void)
+{
+    return (hr_replay_options){.struct_size = sizeof(hr_replay_options),
+                               .torch_version = "2.11",
+                               .device = HR_BUSIEST_DEVICE};
+}
+
+static bool has_note(const hr_replay_report *report, const char *part)
+{
+    for (size_t i = 0; i < report->note_count; i++)
+        if (strstr(report->notes[i], part) != NULL)
+            return true;
+    return false;
+}
+
+static void each_setting_is_replayed_once_by_default(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_small_program(&recording);
+    record_conf(&recording, "garbage_collection_threshold:0.8");
+    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(report->result_count, 3);
+    assert_string_equal(report->results[0].policy, "recorded");
+    assert_string_equal(report->results[0].conf, "garbage_collection_threshold:0.8");
+    assert_string_equal(report->results[1].policy, "native");
+    assert_string_equal(report->results[2].policy, "expandable");
+    assert_int_equal(report->event_count, 11);
+    assert_int_equal(report->peak_live_bytes, 60 * MIB);
+    assert_int_equal(report->recorded_oom_event, HR_UNKNOWN);
+    assert_int_equal(report->results[1].peak_reserved_bytes, 60 * MIB);
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+static void settings_that_come_to_the_same_are_one(void **state)
+{
+    (void)state;
+    static const char *const confs[] = {"", "expandable_segments:False",
+                                        "pinned_use_background_threads:True",
+                                        " expandable_segments : True"};
+    static const char *const others[] = {"expandable", "expandable", "expandable", "native"};
+    for (size_t i = 0; i < 4; i++) {
+        hand_made_recording recording;
+        hr_replay_report *report = NULL;
+        hr_replay_options options = plain_options();
+        record_begin(&recording);
+        record_small_program(&recording);
+        record_conf(&recording, confs[i]);
+        assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+        assert_int_equal(report->result_count, 2);
+        assert_string_equal(report->results[0].policy, "recorded");
+        assert_string_equal(report->results[1].policy, others[i]);
+        hr_replay_report_free(report);
+        record_dispose(&recording);
+    }
+}
+
+static void unknown_settings_are_taken_for_the_defaults_and_said_to_be(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_small_program(&recording);
+    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_string_equal(report->results[0].conf, "");
+    assert_true(has_note(report, "does not tell its settings"));
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+static void values_without_a_string_are_made_into_one(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_small_program(&recording);
+    hr__model_settings *settings = hr__model_builder_settings(recording.builder);
+    settings->is_known = true;
+    settings->is_expandable = true;
+    settings->max_split_size = (int64_t)(128 * MIB);
+    settings->garbage_collection_threshold = 0.75;
+    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_string_equal(
+        report->results[0].conf,
+        "expandable_segments:True,max_split_size_mb:128,garbage_collection_threshold:0.75");
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+static void recorded_settings_of_another_version_are_left_out_and_said_to_be(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    static const hr_replay_run recorded = {.policy = "recorded"};
+    record_begin(&recording);
+    record_small_program(&recording);
+    record_conf(&recording, "expandable_segments:True");
+    const hr_recording *opened = record_end(&recording);
+    options.torch_version = "2.0";
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(report->result_count, 1);
+    assert_string_equal(report->results[0].policy, "native");
+    assert_true(has_note(report, "cannot be used with PyTorch 2.0"));
+    assert_true(has_note(report, "PyTorch 2.0 has no expandable segments"));
+    hr_replay_report_free(report);
+    options.runs = &recorded;
+    options.run_count = 1;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_BAD_SETTING);
+    record_dispose(&recording);
+}
+
+static void policies_that_are_not_there_are_refused_with_those_that_are(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"torch", "headroom:tight", "", "Native"};
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_small_program(&recording);
+    const hr_recording *opened = record_end(&recording);
+    options.run_count = 1;
+    for (size_t i = 0; i < 4; i++) {
+        const hr_replay_run run = {.policy = names[i]};
+        options.runs = &run;
+        assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+        assert_non_null(strstr(hr_last_error(), "native, expandable, recorded"));
+        assert_int_equal(strstr(hr_last_error(), "no paged engine yet") != NULL, i == 1);
+    }
+    const hr_replay_run without_conf = {.policy = "conf"};
+    options.runs = &without_conf;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    options.run_count = 0;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_null(report);
+    record_dispose(&recording);
+}
+
+static void the_card_of_a_recording_that_filled_its_device_is_what_it_had_there(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_new(&recording, base, 40 * MIB, 40 * MIB);
+    record_event(&recording, HR_ACTION_OOM, 12 * MIB, 16 * MIB);
+    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(report->results[0].card_bytes, 52 * MIB);
+    assert_int_equal(report->recorded_oom_event, 2);
+    assert_true(report->results[0].has_oom);
+    assert_int_equal(report->results[0].oom_event, 2);
+    assert_int_equal(report->results[0].events_done, 3);
+    assert_true(has_note(report, "No card was named"));
+    hr_replay_report_free(report);
+    options.card_bytes = 56 * MIB;
+    assert_int_equal(hr_recording_replay(&recording.recording, &options, &report), HR_OK);
+    assert_true(report->results[0].is_complete);
+    assert_true(report->results[0].is_past_recorded_oom);
+    assert_false(has_note(report, "No card was named"));
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+static void the_limit_of_a_recording_that_was_refused_early_is_what_was_served(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_new(&recording, base, 40 * MIB, 40 * MIB);
+    record_new(&recording, base + 64 * MIB, 20 * MIB, 2 * MIB);
+    record_event(&recording, HR_ACTION_OOM, UINT64_C(100) << 30, 30 * MIB);
+    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(report->results[0].card_bytes, 60 * MIB);
+    assert_true(report->results[0].has_oom);
+    assert_int_equal(report->results[0].oom_event, 4);
+    assert_true(has_note(report, "set_per_process_memory_fraction"));
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+/* PyTorch holds the whole request against its limit, though the segment grows by less. */
+static void an_expandable_request_proves_more_than_it_grew_by(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_event(&recording, HR_ACTION_SEGMENT_MAP, base, 40 * MIB);
+    record_event(&recording, HR_ACTION_ALLOC, base, 22 * MIB);
+    record_event(&recording, HR_ACTION_SEGMENT_MAP, base + 40 * MIB, 20 * MIB);
+    record_event(&recording, HR_ACTION_ALLOC, base + 22 * MIB, 30 * MIB);
+    record_event(&recording, HR_ACTION_OOM, UINT64_C(100) << 30, 30 * MIB);
+    record_conf(&recording, EXPANDABLE);
+    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    assert_int_equal(report->results[0].card_bytes, 70 * MIB);
+    assert_int_equal(report->results[0].oom_event, 4);
+    assert_int_equal(report->results[0].peak_reserved_bytes, 60 * MIB);
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+/* Two free blocks of 40 MiB, one of them beside a live one; the lower is taken. If that is the one
+ * that stands alone, 60 MiB are free in one piece later on; else they are not. PyTorch was given
+ * rising addresses here, and ours fall. */
+static void record_address_game(hand_made_recording *recording, uint64_t second_address,
+                                uint64_t first_segment_bytes)
+{
+    record_new(recording, base, first_segment_bytes, 40 * MIB);
+    record_new(recording, second_address, 60 * MIB, 60 * MIB);
+    record_free(recording, second_address, 60 * MIB);
+    record_event(recording, HR_ACTION_ALLOC, second_address, 20 * MIB);
+    record_free(recording, base, 40 * MIB);
+    record_event(recording, HR_ACTION_ALLOC, base, 20 * MIB);
+    record_free(recording, second_address, 20 * MIB);
+    record_event(recording, HR_ACTION_ALLOC, second_address, 60 * MIB);
+}
+
+static uint64_t peak_of(const hr_recording *recording, const hr_replay_run *run)
+{
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    options.runs = run;
+    options.run_count = 1;
+    if (hr_recording_replay(recording, &options, &report) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    assert_true(report->results[0].is_complete);
+    uint64_t peak_bytes = report->results[0].peak_reserved_bytes;
+    hr_replay_report_free(report);
+    return peak_bytes;
+}
+
+static const hr_replay_run recorded_run = {.policy = "recorded"};
+static const hr_replay_run other_run = {.policy = "conf", .conf = "expandable_segments:False"};
+
+static void recorded_settings_get_the_recorded_addresses(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    record_begin(&recording);
+    record_address_game(&recording, base + 128 * MIB, 40 * MIB);
+    const hr_recording *opened = record_end(&recording);
+    assert_int_equal(peak_of(opened, &recorded_run), 100 * MIB);
+    assert_int_equal(peak_of(opened, &other_run), 160 * MIB); /* made up */
+    record_dispose(&recording);
+}
+
+static void addresses_are_made_up_from_where_the_recording_is_left(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    /* A first segment that is larger than PyTorch would have taken: left at once. */
+    record_begin(&recording);
+    record_address_game(&recording, base + 128 * MIB, 50 * MIB);
+    assert_int_equal(peak_of(record_end(&recording), &recorded_run), 160 * MIB);
+    record_dispose(&recording);
+    /* A second one inside the first, and at an address that is none: left there. */
+    static const uint64_t addresses[] = {MIB, 128 * MIB + 1};
+    for (size_t i = 0; i < 2; i++) {
+        record_begin(&recording);
+        record_address_game(&recording, base + addresses[i], 40 * MIB);
+        assert_int_equal(peak_of(record_end(&recording), &recorded_run), 160 * MIB);
+        record_dispose(&recording);
+    }
+}
+
+static void empty_cache_goes_behind_the_steps_that_were_found(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_new(&recording, base, 40 * MIB, 40 * MIB);
+    record_free(&recording, base, 40 * MIB);
+    for (size_t step = 0; step < 4; step++) {
+        record_step_end(&recording);
+        record_event(&recording, HR_ACTION_ALLOC, base, 40 * MIB);
+        record_free(&recording, base, 40 * MIB);
+    }
+    const hr_recording *opened = record_end(&recording);
+    options.empty_cache = HR_EMPTY_CACHE_STEPS;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(report->step_count, 4);
+    assert_int_equal(report->results[0].trims, 4);
+    assert_int_equal(report->results[0].calls.alloc, 5);
+    assert_true(has_note(report, "4 calls of empty_cache()"));
+    hr_replay_report_free(report);
+    options.empty_cache_every = 3;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(report->results[0].trims, 1);
+    hr_replay_report_free(report);
+    options.empty_cache_every = UINT64_MAX;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_int_equal(report->results[0].trims, 0);
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+static void empty_cache_behind_steps_that_are_not_there_is_refused(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_small_program(&recording);
+    const hr_recording *opened = record_end(&recording);
+    options.empty_cache = HR_EMPTY_CACHE_STEPS;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_UNSUPPORTED);
+    options.empty_cache = HR_EMPTY_CACHE_PHASES;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_UNSUPPORTED);
+    record_dispose(&recording);
+}
+
+static void progress_rises_to_one_over_all_runs(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    progress_log log = {.stop_at = 0};
+    record_begin(&recording);
+    record_small_program(&recording);
+    const hr_recording *opened = record_end(&recording);
+    options.progress = log_progress;
+    options.progress_context = &log;
+    options.find_smallest_card = true;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    assert_true(log.last == 1.0);
+    assert_int_equal(report->results[0].smallest_card_bytes, 60 * MIB);
+    assert_int_equal(report->results[1].smallest_card_bytes, 60 * MIB);
+    hr_replay_report_free(report);
+    for (size_t stop_at = 1; stop_at <= log.calls; stop_at++) {
+        progress_log stopped = {.stop_at = stop_at};
+        options.progress_context = &stopped;
+        assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_WRONG_STATE);
+    }
+    record_dispose(&recording);
+}
+
+static bool replay_everything(void *context)
+{
+    hr_replay_options options = plain_options();
+    hr_replay_report *report = NULL;
+    options.find_smallest_card = true;
+    options.empty_cache = HR_EMPTY_CACHE_STEPS;
+    if (hr_recording_replay(context, &options, &report) != HR_OK)
+        return false;
+    hr_replay_report_free(report);
+    return true;
+}
+
+static void running_out_of_host_memory_anywhere_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    record_begin(&recording);
+    record_new(&recording, base, 4 * MIB, 4 * MIB);
+    record_step_end(&recording);
+    record_free(&recording, base, 4 * MIB);
+    record_event(&recording, HR_ACTION_OOM, 2 * MIB, 6 * MIB);
+    record_conf(&recording, "expandable_segments:True");
+    hr_test_sweep_host_memory(replay_everything, (void *)(uintptr_t)record_end(&recording));
+    record_dispose(&recording);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_setting_is_replayed_once_by_default),
+        cmocka_unit_test(settings_that_come_to_the_same_are_one),
+        cmocka_unit_test(unknown_settings_are_taken_for_the_defaults_and_said_to_be),
+        cmocka_unit_test(values_without_a_string_are_made_into_one),
+        cmocka_unit_test(recorded_settings_of_another_version_are_left_out_and_said_to_be),
+        cmocka_unit_test(policies_that_are_not_there_are_refused_with_those_that_are),
+        cmocka_unit_test(the_card_of_a_recording_that_filled_its_device_is_what_it_had_there),
+        cmocka_unit_test(the_limit_of_a_recording_that_was_refused_early_is_what_was_served),
+        cmocka_unit_test(an_expandable_request_proves_more_than_it_grew_by),
+        cmocka_unit_test(recorded_settings_get_the_recorded_addresses),
+        cmocka_unit_test(addresses_are_made_up_from_where_the_recording_is_left),
+        cmocka_unit_test(empty_cache_goes_behind_the_steps_that_were_found),
+        cmocka_unit_test(empty_cache_behind_steps_that_are_not_there_is_refused),
+        cmocka_unit_test(progress_rises_to_one_over_all_runs),
+        cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
