@@ -1,0 +1,593 @@
+/* error_text.c - one pass over a text of any length.
+ *
+ * Bytes are collected in a buffer. What is in it is squeezed (error_text_words.h) and searched for
+ * the few dozen words that give a report away; ordinary logs hardly have any, and this search is
+ * all they cost. Around a word that was found, a region is cleaned and read in full: which kind of
+ * message it is, and what it says. The reading goes on behind the message, so that no text, not
+ * even one that consists of errors, is read more than a few times.
+ *
+ *   | behind us:         | to be searched now | not yet: a message that begins  |
+ *   | kept to look back  |                    | before the limit may reach here |
+ *   0                 searched              limit                          filled
+ */
+#include "format/error_text.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "format/error_text_parts.h"
+#include "format/error_text_tally.h"
+
+enum {
+    BUFFER_BYTES = 128 << 10,
+    LOOK_BACK_BYTES = 2 << 10,
+    LOOK_AHEAD_BYTES = 8 << 10, /* behind the limit, where more is to come */
+    REGION_BACK_BYTES = 1 << 10,
+    REGION_AHEAD_BYTES = 1 << 10, /* and more where a message needs it */
+    REGION_MOST_AHEAD_BYTES = HR__REGION_BYTES - REGION_BACK_BYTES,
+    MARK_LETTERS = 256,        /* between two places whose origin is remembered */
+    MARK_BYTES = 1 << 10,      /* likewise, of raw bytes */
+    PIECE_BYTES = 256,         /* of a line without an end */
+    LAST_WORD_BYTES = 1 << 10, /* what the longest word may stretch over, blanks included */
+    SAMPLE_BYTES = 4 << 10,    /* of each buffer, to tell text from other things */
+    READ_SLOTS = 1 << 10,
+    SAME_TEXT_BYTES = 640,     /* behind a word: a text that was read need not be read again */
+    MOST_FRUITLESS = 512,      /* readings of one buffer; then only the plainest words are read */
+    NEW_PARTS_BYTES = 2 << 10, /* parts of a message this close to the last belong to it */
+    NEW_WORDS_BYTES = 300      /* and so do words without numbers, if the same rank has them */
+};
+
+/* Where the letters at `letter` came from. */
+typedef struct mark {
+    uint32_t letter, raw;
+} mark;
+
+/* A text around a word that was read. */
+typedef struct read_text {
+    uint64_t hash;           /* 0 = none */
+    uint64_t consumed_bytes; /* behind the word's beginning; 0: it was no report */
+} read_text;
+
+struct hr__error_scan {
+    char raw[BUFFER_BYTES];
+    char letters[BUFFER_BYTES];
+    mark marks[BUFFER_BYTES / MARK_LETTERS + BUFFER_BYTES / MARK_BYTES + 2];
+    size_t mark_count;
+    size_t filled;        /* bytes in raw */
+    size_t searched;      /* of them */
+    size_t consumed;      /* of them: behind the last message */
+    size_t counted;       /* of them: line ends counted into line_count */
+    bool is_after_report; /* a message ended at last_end, in this buffer or the one before */
+    uint64_t last_end;    /* of the whole text */
+    int last_rank;
+    uint64_t base;       /* bytes before raw */
+    uint64_t line_count; /* line ends up to `counted` */
+
+    hr__word_search words;
+    hr__region region;
+    read_text read[READ_SLOTS];
+    size_t fruitless_count; /* readings of this buffer that found no report */
+
+    hr__error_tally tally;
+    bool says_expandable;
+
+    uint64_t sampled_bytes, control_count, zero_counts[2];
+};
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+const char *hr__error_kind_name(hr__error_kind kind)
+{
+    static const char *const names[] = {
+#define KIND_NAME(upper, text) text,
+        HR__ERROR_KIND_LIST(KIND_NAME)
+#undef KIND_NAME
+    };
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
+}
+
+bool hr__error_kind_is_host(hr__error_kind kind)
+{
+    return kind >= HR__ERROR_HOST_ALLOCATOR && kind <= HR__ERROR_HOST_PINNED;
+}
+
+/* ---- one message ----------------------------------------------------------------------------- */
+
+static void count_lines(hr__error_scan *scan, size_t end)
+{
+    while (scan->counted < end) {
+        const char *line_end = memchr(scan->raw + scan->counted, '\n', end - scan->counted);
+        if (line_end == NULL)
+            break;
+        scan->line_count++;
+        scan->counted = (size_t)(line_end - scan->raw) + 1;
+    }
+    scan->counted = end > scan->counted ? end : scan->counted;
+}
+
+/* The line of a byte that is at most a region before what was counted. */
+static uint64_t line_of(hr__error_scan *scan, size_t raw_at)
+{
+    uint64_t back = 0;
+    count_lines(scan, raw_at);
+    for (size_t i = raw_at; i < scan->counted; i++)
+        back += scan->raw[i] == '\n';
+    return scan->line_count - back + 1;
+}
+
+/* Fills the region around raw byte `at` and returns where it begins. Of what belongs to earlier
+ * messages nothing is needed but the beginning of the line. */
+static size_t fill_region(hr__error_scan *scan, size_t at, size_t ahead_bytes)
+{
+    size_t first = at > REGION_BACK_BYTES ? at - REGION_BACK_BYTES : 0;
+    if (first < scan->consumed) {
+        const char *line_end = memrchr(scan->raw + first, '\n', scan->consumed - first);
+        first = line_end != NULL ? (size_t)(line_end - scan->raw) + 1 : first;
+    }
+    size_t end = scan->filled - at > ahead_bytes ? at + ahead_bytes : scan->filled;
+    bool is_line_start =
+        (first == 0 && scan->base == 0) || (first > 0 && scan->raw[first - 1] == '\n');
+    if (!is_line_start) {
+        const char *line_end = memchr(scan->raw + first, '\n', at - first);
+        if (line_end != NULL) {
+            first = (size_t)(line_end - scan->raw) + 1;
+            is_line_start = true;
+        }
+    }
+    hr__region_fill(&scan->region, scan->raw + first, end - first, is_line_start);
+    return first;
+}
+
+/* The end of the line in which the message's last part stands: what else it says is its own. But a
+ * line may hold several messages. */
+static size_t line_end_behind(const hr__region *region, size_t end)
+{
+    enum { MOST_BEHIND = 400 };
+    size_t limit =
+        region->letter_count - end > MOST_BEHIND ? end + MOST_BEHIND : region->letter_count;
+    size_t next;
+    if (hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, end, limit, &next)) {
+        limit = next;
+        if (hr__region_has(region, HR__WORD_OUT_OF_MEMORY, end, limit, &next))
+            limit = next;
+    }
+    while (end < limit &&
+           memchr(region->clean + region->clean_of[end - 1], '\n',
+                  (size_t)(region->clean_of[end] - region->clean_of[end - 1])) == NULL)
+        end++;
+    return end;
+}
+
+/* From the line in which it begins. */
+static void quote(const hr__region *region, const hr__error_place *place, size_t end,
+                  hr__error_report *report)
+{
+    enum { MOST_BEFORE = 120 };
+    size_t first = place->start, line = hr__region_line_start(region, place->start);
+    while (first > place->first && region->clean_of[first - 1] >= line &&
+           place->start - first < MOST_BEFORE)
+        first--;
+    hr__region_quote(region, first, end, report->excerpt, sizeof report->excerpt);
+}
+
+static int rank_of(const hr__region *region, const hr__error_place *place)
+{
+    int rank = hr__region_rank(region, place->start);
+    return rank >= 0 ? rank : hr__region_rank(region, place->at);
+}
+
+static size_t state_number_count(const hr__error_report *report)
+{
+    return (size_t)(report->total_bytes != HR__UNKNOWN_BYTES) +
+           (report->free_bytes != HR__UNKNOWN_BYTES) +
+           (report->allocated_bytes != HR__UNKNOWN_BYTES) +
+           (report->reserved_bytes != HR__UNKNOWN_BYTES) +
+           (report->unallocated_bytes != HR__UNKNOWN_BYTES);
+}
+
+/* Is it a report, now that its numbers are known? */
+static bool is_report(const hr__region *region, const hr__error_rule *rule,
+                      const hr__error_place *place, const hr__error_report *report)
+{
+    bool has_numbers = hr__error_report_has_numbers(report);
+    if (report->kind == HR__ERROR_NOT_OOM)
+        return (rule->flags & HR__RULE_CHECK_ERROR) == 0 ||
+               !hr__error_is_mention(region, place->first, place->at);
+    if ((rule->flags & HR__RULE_PART) != 0 && state_number_count(report) < 2)
+        return false;
+    if ((rule->flags & HR__RULE_NEEDS_SIZE) != 0 && report->tried_bytes == HR__UNKNOWN_BYTES)
+        return false;
+    if ((rule->flags & HR__RULE_SUMMARY) != 0 && report->tried_bytes == HR__UNKNOWN_BYTES &&
+        (report->reserved_bytes == HR__UNKNOWN_BYTES ||
+         report->allocated_bytes == HR__UNKNOWN_BYTES))
+        return false;
+    return has_numbers || (rule->flags & HR__RULE_CERTAIN) != 0 ||
+           !hr__error_is_mention(region, place->first, place->at);
+}
+
+typedef struct found_message {
+    const hr__error_rule *rule;
+    hr__error_place place;
+    size_t end;   /* letter */
+    size_t start; /* raw byte at which the region begins */
+} found_message;
+
+/* Reads what is around the word at raw byte `at`, and says whether it is a message. */
+static bool read_around(hr__error_scan *scan, hr__word word, size_t at, size_t ahead_bytes,
+                        found_message *found, hr__error_report *report)
+{
+    const hr__region *region = &scan->region;
+    size_t start = fill_region(scan, at, ahead_bytes);
+    size_t first =
+        hr__region_letter_at(region, scan->consumed > start ? scan->consumed - start : 0);
+    size_t letter = hr__region_letter_at(region, at - start);
+    found->start = start;
+    if (letter >= region->letter_count)
+        return false;
+    hr__error_report_init(report);
+    found->place = (hr__error_place){first, letter, letter, letter + 1};
+    found->rule = hr__error_rule_find(region, word, &found->place);
+    if (found->rule == NULL)
+        return false;
+    report->kind = hr__error_rule_kind(region, found->rule, &found->place);
+    report->is_ambiguous = (found->rule->flags & HR__RULE_AMBIGUOUS) != 0;
+    found->end = 0;
+    if (report->kind != HR__ERROR_NOT_OOM)
+        found->end = hr__error_read_clauses(region, found->rule, &found->place, report);
+    if (found->end < found->place.end)
+        found->end = found->place.end;
+    return is_report(region, found->rule, &found->place, report);
+}
+
+static void end_message(hr__error_scan *scan, size_t end)
+{
+    scan->consumed = end;
+    scan->is_after_report = true;
+    scan->last_end = scan->base + end;
+}
+
+/* Words that say no more than that there was an error. */
+static bool is_vague(hr__word word)
+{
+    return word == HR__WORD_TRACEBACK || word == HR__WORD_TERMINATE_CALLED;
+}
+
+/* A word that was found at raw byte `at`. */
+static void read_word(hr__error_scan *scan, hr__word word, size_t at)
+{
+    enum { CLOSE_TO_END = 320 }; /* letters: the message may go on */
+    const hr__region *region = &scan->region;
+    hr__error_report report;
+    found_message found;
+    bool is_message = read_around(scan, word, at, REGION_AHEAD_BYTES, &found, &report);
+    if (is_message && found.start + region->raw_bytes < scan->filled &&
+        found.end + CLOSE_TO_END > region->letter_count)
+        is_message = read_around(scan, word, at, REGION_MOST_AHEAD_BYTES, &found, &report);
+    if (!is_message)
+        return;
+    uint64_t distance = scan->is_after_report ? scan->base + at - scan->last_end : UINT64_MAX;
+    if ((found.rule->flags & HR__RULE_PART) != 0 && distance < NEW_PARTS_BYTES)
+        return;
+    report.rank = rank_of(region, &found.place);
+    found.end = line_end_behind(region, found.end);
+    bool is_echo = distance < NEW_WORDS_BYTES && report.rank == scan->last_rank &&
+                   !hr__error_report_has_numbers(&report) && !report.is_ambiguous;
+    hr__error_report *kept = report.kind == HR__ERROR_NOT_OOM
+                                 ? hr__tally_place_other(&scan->tally, is_vague(word))
+                                 : hr__tally_place(&scan->tally, &report);
+    bool is_completion = kept != NULL && kept->kind != HR__ERROR_NONE;
+    if (kept != NULL) {
+        size_t raw_start = found.start + region->raw_of[region->clean_of[found.place.start]];
+        report.line = line_of(scan, raw_start);
+        quote(region, &found.place, found.end, &report);
+        *kept = report;
+    }
+    if (report.kind == HR__ERROR_NOT_OOM)
+        return;
+    hr__tally_count(&scan->tally, &report, is_completion || (is_echo && kept == NULL));
+    size_t end = found.start + hr__region_raw_end(region, found.end);
+    scan->last_rank = report.rank;
+    end_message(scan, end > at ? end : at + 1);
+}
+
+/* The text around a word: from the beginning of its line, or the end of the last message, to well
+ * behind it. */
+static uint64_t hash_around(const hr__error_scan *scan, hr__word word, size_t at)
+{
+    enum { MOST_BACK = 256 };
+    size_t back = at - scan->consumed < MOST_BACK ? at - scan->consumed : MOST_BACK;
+    const char *line_end = memrchr(scan->raw + at - back, '\n', back);
+    size_t first = line_end != NULL ? (size_t)(line_end - scan->raw) + 1 : at - back;
+    size_t end = scan->filled - at > SAME_TEXT_BYTES ? at + SAME_TEXT_BYTES : scan->filled;
+    uint64_t hash = (uint64_t)word << 40 ^ (uint64_t)(at - first) << 20 ^ (end - at), part = 0;
+    while (first < end) {
+        size_t bytes = end - first < sizeof part ? end - first : sizeof part;
+        memcpy(&part, scan->raw + first, bytes);
+        hash = (hash ^ part) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+        first += bytes;
+    }
+    return hash | 1;
+}
+
+/* The same text says the same, and counts no more: a log that repeats itself is not read again and
+ * again. */
+static void read_word_once(hr__error_scan *scan, hr__word word, size_t at)
+{
+    uint64_t hash = hash_around(scan, word, at);
+    read_text *known = &scan->read[(hash >> 32) % READ_SLOTS];
+    if (known->hash != hash) {
+        read_word(scan, word, at);
+        scan->fruitless_count += scan->consumed <= at;
+        *known = (read_text){hash, scan->consumed > at ? scan->consumed - at : 0};
+    } else if (known->consumed_bytes > 0) {
+        end_message(scan, at + (size_t)known->consumed_bytes);
+    }
+}
+
+/* ---- the search ------------------------------------------------------------------------------ */
+
+/* Where the letters of the text begin at raw byte `at`, the beginning of a line: behind its prefix.
+ */
+static size_t skip_prefix(const hr__error_scan *scan, size_t at, size_t end)
+{
+    hr__line_rank rank;
+    const char *line_end = memchr(scan->raw + at, '\n', end - at);
+    size_t stop = line_end != NULL ? (size_t)(line_end - scan->raw) : end;
+    while (at < stop && scan->raw[at] == '\033')
+        at += hr__terminal_command(scan->raw + at, stop - at);
+    return at + hr__line_prefix(scan->raw + at, stop - at, &rank);
+}
+
+/* Squeezes the raw bytes from `*at` to `end`, of a line that ends at `line_end`, into letters,
+ * colours left out. `*at` becomes `end`, or the end of a colour that reaches further. */
+static size_t squeeze_piece(hr__error_scan *scan, size_t *at, size_t end, size_t line_end,
+                            size_t count)
+{
+    const unsigned char *squeezed = hr__squeezed;
+    size_t here = *at;
+    while (here < end) {
+        const char *command = memchr(scan->raw + here, '\033', end - here);
+        size_t stop = command != NULL ? (size_t)(command - scan->raw) : end;
+        for (; here < stop; here++) {
+            unsigned char letter = squeezed[(unsigned char)scan->raw[here]];
+            scan->letters[count] = (char)letter;
+            count += letter != 0;
+        }
+        if (here < end)
+            here += hr__terminal_command(scan->raw + here, line_end - here);
+    }
+    *at = here;
+    return count;
+}
+
+static size_t line_end_of(const hr__error_scan *scan, size_t at, size_t end)
+{
+    const char *line_end = memchr(scan->raw + at, '\n', end - at);
+    return line_end != NULL ? (size_t)(line_end - scan->raw) : end;
+}
+
+/* Squeezes the lines of raw bytes into letters, without their prefixes. */
+static size_t squeeze_buffer(hr__error_scan *scan, size_t at, size_t end)
+{
+    size_t count = 0;
+    bool is_line_start = at == 0 ? scan->base == 0 : scan->raw[at - 1] == '\n';
+    scan->mark_count = 0;
+    for (; at < end; at++) { /* over the line end */
+        if (is_line_start)
+            at = skip_prefix(scan, at, end);
+        size_t line_end = line_end_of(scan, at, end);
+        is_line_start = true;
+        while (at < line_end) {
+            const mark *last = scan->mark_count > 0 ? &scan->marks[scan->mark_count - 1] : NULL;
+            if (last == NULL || count - last->letter >= MARK_LETTERS ||
+                at - last->raw >= MARK_BYTES)
+                scan->marks[scan->mark_count++] = (mark){(uint32_t)count, (uint32_t)at};
+            size_t piece_end = line_end - at > PIECE_BYTES ? at + PIECE_BYTES : line_end;
+            count = squeeze_piece(scan, &at, piece_end, line_end, count);
+        }
+    }
+    return count;
+}
+
+/* The raw byte that a letter came from: as squeeze_buffer() goes, from the last mark before it, or
+ * from `*known`, which becomes the answer. */
+static size_t raw_of_letter(const hr__error_scan *scan, size_t letter, size_t end, mark *known)
+{
+    size_t first = 0, last = scan->mark_count;
+    while (last - first > 1) {
+        size_t middle = first + (last - first) / 2;
+        if (scan->marks[middle].letter <= letter)
+            first = middle;
+        else
+            last = middle;
+    }
+    mark here = scan->marks[first];
+    if (known->letter > here.letter && known->letter <= letter)
+        here = *known;
+    while (here.raw < end) {
+        char byte = scan->raw[here.raw];
+        if (byte == '\n') {
+            here.raw = (uint32_t)skip_prefix(scan, here.raw + (size_t)1, end);
+        } else if (byte == '\033') {
+            size_t left = line_end_of(scan, here.raw, end) - here.raw;
+            here.raw += (uint32_t)hr__terminal_command(scan->raw + here.raw, left);
+        } else {
+            if (hr__squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
+                break;
+            here.raw++;
+        }
+    }
+    here.letter = (uint32_t)letter;
+    *known = here;
+    return here.raw;
+}
+
+/* "was killed by": no shell says so. */
+static bool is_inside_sentence(const hr__error_scan *scan, size_t at)
+{
+    enum { MOST_COLOUR = 12 };
+    while (at > 0 && scan->raw[at - 1] == ' ')
+        at--;
+    size_t back = at < MOST_COLOUR ? at : MOST_COLOUR;
+    return at > 0 && scan->raw[at - 1] >= 'a' && scan->raw[at - 1] <= 'z' &&
+           memrchr(scan->raw + at - back, '\033', back) == NULL;
+}
+
+/* Words that are everywhere, and what rules most of them out at a glance. */
+static bool is_worth_reading(const hr__error_scan *scan, hr__word word, size_t at, size_t letter,
+                             size_t letter_count)
+{
+    const char *text = scan->letters + letter;
+    size_t left = letter_count - letter;
+    if (scan->fruitless_count > MOST_FRUITLESS && word != HR__WORD_OUT_OF_MEMORY)
+        return false;
+    switch (word) {
+    case HR__WORD_KILLED:
+        return !is_inside_sentence(scan, at);
+    case HR__WORD_ERROR_COLON:
+    case HR__WORD_EXCEPTION_COLON:
+    case HR__WORD_ASSERTION_FAILED:
+    case HR__WORD_SEGMENTATION_FAULT:
+        if (scan->tally.other.kind != HR__ERROR_NONE && !scan->tally.other_is_vague)
+            return false;
+        return word != HR__WORD_ERROR_COLON || left <= 6 || text[6] < '0' || text[6] > '9';
+    case HR__WORD_TRACEBACK:
+    case HR__WORD_TERMINATE_CALLED:
+        return scan->tally.other.kind == HR__ERROR_NONE;
+    case HR__WORD_EXIT_CODE:
+    case HR__WORD_EXIT_STATUS:
+    case HR__WORD_RETURN_CODE:
+        return memmem(text, left < 20 ? left : 20, "137", 3) != NULL ||
+               memmem(text, left < 20 ? left : 20, "9", 1) != NULL;
+    default:
+        return true;
+    }
+}
+
+/* Did the run have expandable segments? "try setting ... expandable_segments:True" says nothing. */
+static void read_setting(hr__error_scan *scan, size_t letter, size_t letter_count)
+{
+    static const char *const yes[] = {"s:true",     "s=true",    "s:1",
+                                      "sisenabled", "reserveof", "s:memorymapping"};
+    enum { ADVICE_LETTERS = 48 };
+    size_t behind = letter + strlen("expandablesegment");
+    size_t back = letter < ADVICE_LETTERS ? letter : ADVICE_LETTERS;
+    size_t ahead = letter_count - behind < ADVICE_LETTERS ? letter_count - behind : ADVICE_LETTERS;
+    if (memmem(scan->letters + letter - back, back, "try", 3) != NULL ||
+        memmem(scan->letters + behind, ahead, "toavoid", 7) != NULL ||
+        memmem(scan->letters + behind, ahead, "help", 4) != NULL)
+        return;
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+        size_t length = strlen(yes[i]);
+        if (length <= letter_count - behind && memcmp(scan->letters + behind, yes[i], length) == 0)
+            scan->says_expandable = true;
+    }
+}
+
+/* Finds every word that begins before `limit`. */
+static void search(hr__error_scan *scan, size_t limit)
+{
+    size_t end = scan->filled - limit > LAST_WORD_BYTES ? limit + LAST_WORD_BYTES : scan->filled;
+    size_t letter_count = squeeze_buffer(scan, scan->searched, end);
+    hr__word_cursor cursor = {0};
+    hr__word_match match;
+    mark known = {0, 0};
+    scan->fruitless_count = 0;
+    while (hr__word_search_next(&scan->words, scan->letters, letter_count, &cursor, &match)) {
+        size_t at = raw_of_letter(scan, match.at, end, &known);
+        if (at >= limit)
+            break;
+        if (match.word == HR__WORD_SETTING_EXPANDABLE)
+            read_setting(scan, match.at, letter_count);
+        else if (at >= scan->consumed &&
+                 is_worth_reading(scan, match.word, at, match.at, letter_count))
+            read_word_once(scan, match.word, at);
+    }
+    scan->searched = limit;
+    count_lines(scan, limit);
+}
+
+static void take_sample(hr__error_scan *scan, const char *bytes, size_t size_bytes)
+{
+    for (size_t i = 0; i < size_bytes; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+        scan->zero_counts[i & 1] += byte == 0;
+        scan->control_count +=
+            byte != 0 && byte < ' ' && !(byte >= '\a' && byte <= '\r') && byte != '\033';
+    }
+    scan->sampled_bytes += size_bytes;
+}
+
+/* Text in 16-bit units has a zero beside every letter, always on the same side. */
+static bool is_binary(const hr__error_scan *scan)
+{
+    uint64_t even = scan->zero_counts[0], odd = scan->zero_counts[1];
+    uint64_t more = even > odd ? even : odd, less = even > odd ? odd : even;
+    bool is_wide_text = more > scan->sampled_bytes / 3 && less < more / 16;
+    return scan->control_count > scan->sampled_bytes / 16 ||
+           (even + odd > scan->sampled_bytes / 16 && !is_wide_text);
+}
+
+/* ---- feeding --------------------------------------------------------------------------------- */
+
+hr_status hr__error_scan_create(hr__error_scan **out)
+{
+    hr__error_scan *scan = hr__host_alloc_zeroed(1, sizeof *scan);
+    if (scan == NULL)
+        return hr__fail_host_memory(sizeof *scan, "a scan for errors");
+    hr__word_search_init(&scan->words);
+    hr__tally_init(&scan->tally);
+    *out = scan;
+    return HR_OK;
+}
+
+void hr__error_scan_destroy(hr__error_scan *scan)
+{
+    hr__host_free(scan);
+}
+
+/* Searches the buffer but for its end, and keeps only what may still be needed. */
+static void make_room(hr__error_scan *scan)
+{
+    take_sample(scan, scan->raw + scan->searched, SAMPLE_BYTES);
+    search(scan, scan->filled - LOOK_AHEAD_BYTES);
+    size_t dropped = scan->searched - LOOK_BACK_BYTES;
+    memmove(scan->raw, scan->raw + dropped, scan->filled - dropped);
+    scan->base += dropped;
+    scan->filled -= dropped;
+    scan->searched -= dropped;
+    scan->counted -= dropped;
+    scan->consumed = scan->consumed > dropped ? scan->consumed - dropped : 0;
+}
+
+hr_status hr__error_scan_feed(hr__error_scan *scan, const char *bytes, size_t size_bytes)
+{
+    while (size_bytes > 0) {
+        if (scan->filled == BUFFER_BYTES)
+            make_room(scan);
+        size_t taken = BUFFER_BYTES - scan->filled;
+        taken = taken < size_bytes ? taken : size_bytes;
+        memcpy(scan->raw + scan->filled, bytes, taken);
+        scan->filled += taken;
+        bytes += taken;
+        size_bytes -= taken;
+    }
+    return HR_OK;
+}
+
+hr_status hr__error_scan_finish(hr__error_scan *scan, hr__error_summary *out)
+{
+    size_t rest = scan->filled - scan->searched;
+    take_sample(scan, scan->raw + scan->searched, rest < SAMPLE_BYTES ? rest : SAMPLE_BYTES);
+    search(scan, scan->filled);
+    memset(out, 0, sizeof *out);
+    hr__tally_finish(&scan->tally, out);
+    out->first.says_expandable = scan->says_expandable;
+    out->size_bytes = scan->base + scan->filled;
+    bool ends_inside_line = scan->filled > 0 && scan->raw[scan->filled - 1] != '\n';
+    out->line_count = scan->line_count + ends_inside_line;
+    out->is_binary = is_binary(scan);
+    return HR_OK;
+}

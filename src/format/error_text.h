@@ -1,0 +1,111 @@
+/* error_text.h - out-of-memory reports, found in any text.
+ *
+ * What people have is a message in the middle of something: a log of megabytes with time stamps,
+ * rank prefixes and colours, a traceback, JSON, a chat. Lines are broken where a terminal ended,
+ * inside words and numbers too. The scanner is fed the text piece by piece, in one pass and with
+ * memory that does not grow with it, and says which reports it found: the first one, which is the
+ * cause, in full, and how many there were.
+ *
+ * A report says what it says: numbers that are not there are HR__UNKNOWN_BYTES, and nothing is
+ * concluded here (doctor/numbers.c does). */
+#ifndef HR_FORMAT_ERROR_TEXT_H
+#define HR_FORMAT_ERROR_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/status.h"
+#include "model/memory_model.h" /* HR__UNKNOWN_BYTES */
+
+#define HR__ERROR_KIND_LIST(X)                                                                     \
+    X(NONE, "no error")                                                                            \
+    X(TORCH_CUDA, "PyTorch, CUDA")                                                                 \
+    X(TORCH_HIP, "PyTorch, ROCm")                                                                  \
+    X(TORCH_XPU, "PyTorch, Intel XPU")                                                             \
+    X(TORCH_MPS, "PyTorch, Apple MPS")                                                             \
+    X(TORCH_OTHER, "PyTorch, another accelerator") /* NPU, MUSA, HPU ... */                        \
+    X(CUDA_ASYNC, "PyTorch, cudaMallocAsync")                                                      \
+    X(CUBLAS, "cuBLAS")                                                                            \
+    X(CUDNN, "cuDNN")                                                                              \
+    X(CUSOLVER, "cuSOLVER")                                                                        \
+    X(NCCL, "NCCL")                                                                                \
+    X(CUDA_RAW, "the CUDA runtime or driver")                                                      \
+    X(JAX, "JAX/XLA")                                                                              \
+    X(TENSORFLOW, "TensorFlow")                                                                    \
+    X(CUPY, "CuPy")                                                                                \
+    X(GGML, "ggml")                                                                                \
+    X(VLLM, "vLLM's cache")                                                                        \
+    X(OTHER_GPU, "another program, on the GPU") /* Paddle, ONNX Runtime, TensorRT, DirectML ... */ \
+    X(HOST_ALLOCATOR, "host memory")            /* DefaultCPUAllocator, NumPy, std::bad_alloc */   \
+    X(HOST_KILLED, "killed for host memory")    /* the kernel, a cgroup, Slurm, Kubernetes, Ray */ \
+    X(HOST_WORKER, "a DataLoader worker killed")                                                   \
+    X(HOST_SHARED, "shared memory of the host") /* /dev/shm: DataLoader, NCCL */                   \
+    X(HOST_PINNED, "pinned host memory")                                                           \
+    X(NOT_OOM, "an error that is not about memory")
+
+typedef enum hr__error_kind {
+#define HR__ERROR_KIND_ENUM(upper, text) HR__ERROR_##upper,
+    HR__ERROR_KIND_LIST(HR__ERROR_KIND_ENUM)
+#undef HR__ERROR_KIND_ENUM
+} hr__error_kind;
+
+#define HR__ERROR_EXCERPT_BYTES 512
+
+typedef struct hr__error_report {
+    hr__error_kind kind;
+    const char
+        *wording; /* static: which form of the message, "PyTorch 1.4 to 1.9"; NULL = only one */
+    uint64_t tried_bytes, total_bytes, free_bytes, allocated_bytes;
+    uint64_t reserved_bytes;    /* also where it is said as "reserved but unallocated", "cached" */
+    uint64_t unallocated_bytes; /* as said: reserved but not allocated */
+    uint64_t process_bytes;     /* "this process has" */
+    uint64_t allowed_bytes;     /* 2^64 and the like, which mean no limit, are left out */
+    uint64_t private_pool_bytes;
+    uint64_t other_process_bytes; /* sum of "Process N has", those that make sense */
+    size_t other_process_count;
+    uint64_t other_bytes; /* MPS: "other allocations" of the process */
+    uint64_t needed_bytes,
+        available_bytes;  /* vLLM's cache: "24 GiB needed ... 9.97 GiB available" */
+    int device;           /* -1 = not said */
+    int rank;             /* by its prefix; -1 */
+    bool is_ambiguous;    /* could be something else: "Killed" alone, exit code 137 */
+    bool is_truncated;    /* the message breaks off */
+    bool is_warning;      /* the program says itself that it went on: TensorFlow's BFC */
+    bool says_capped;     /* refused by a limit that was set, whatever is free, by the text */
+    bool says_expandable; /* expandable segments were on, by the text */
+    uint64_t line;        /* of the text, from 1 */
+    char
+        excerpt[HR__ERROR_EXCERPT_BYTES]; /* the message, unwrapped, clean of colours; UTF-8, cut */
+} hr__error_report;
+
+typedef struct hr__error_scan hr__error_scan;
+
+/* `first` is the first report that is certain; else the first ambiguous one; else the first
+ * warning; else another error (NOT_OOM); else NONE. What is ambiguous counts only where nothing is
+ * certain: after an error, processes are killed too. Warnings never count. */
+typedef struct hr__error_summary {
+    hr__error_report first; /* kind NONE: no error at all; NOT_OOM: an error, and no report */
+    uint64_t report_count;  /* of running out of memory; the same one printed twice counts once */
+    uint64_t rank_count;    /* ranks that reported, where prefixes tell; 0 = none do */
+    uint64_t host_count;    /* of report_count: host memory */
+    uint64_t line_count;
+    uint64_t size_bytes; /* fed */
+    bool is_binary;      /* mostly bytes that no text has */
+} hr__error_summary;
+
+/* HR_ERR_HOST_MEMORY. */
+HR_MUST_CHECK hr_status hr__error_scan_create(hr__error_scan **out);
+void hr__error_scan_destroy(hr__error_scan *scan); /* NULL does nothing */
+
+/* Pieces may end anywhere. */
+HR_MUST_CHECK hr_status hr__error_scan_feed(hr__error_scan *scan, const char *bytes,
+                                            size_t size_bytes);
+
+/* After the last piece. */
+HR_MUST_CHECK hr_status hr__error_scan_finish(hr__error_scan *scan, hr__error_summary *out);
+
+const char *hr__error_kind_name(hr__error_kind kind); /* static */
+bool hr__error_kind_is_host(hr__error_kind kind);
+
+#endif /* HR_FORMAT_ERROR_TEXT_H */

@@ -1,0 +1,572 @@
+/* error_text_clauses.c - what a message says: which number is which.
+ *
+ * A number is known by what stands before and behind it. One table for all programs: their
+ * phrases do not contradict each other, and a message that was cut, elided or put together by hand
+ * still says what it says. The first number for a field stands, but the exact size in brackets
+ * behind a rounded one takes its place.
+ *
+ * People retell messages in their own words ("22 GiB reserved against 12 GiB allocated"). Those
+ * words are common ones, so they are only tried where the program's own phrases gave nothing. */
+#include "format/error_text_parts.h"
+
+#include <stddef.h>
+#include <string.h>
+
+typedef enum field {
+    FIELD_TRIED,
+    FIELD_TOTAL,
+    FIELD_FREE,
+    FIELD_ALLOCATED,
+    FIELD_RESERVED,
+    FIELD_UNALLOCATED,
+    FIELD_PROCESS,
+    FIELD_OTHER_PROCESS,
+    FIELD_ALLOWED,
+    FIELD_PRIVATE_POOL,
+    FIELD_OTHER,
+    FIELD_NEEDED,
+    FIELD_AVAILABLE,
+    FIELD_NONE
+} field;
+
+typedef struct clause {
+    const char *before, *behind; /* "" = anything */
+    uint8_t before_bytes, behind_bytes;
+    uint8_t field;
+    bool needs_unit; /* else a bare number means bytes */
+} clause;
+
+#define CLAUSE(before, behind, name, needs_unit)                                                   \
+    {                                                                                              \
+        before, behind, sizeof before - 1, sizeof behind - 1, FIELD_##name, needs_unit             \
+    }
+
+static const clause clauses[] = {
+    /* PyTorch */
+    CLAUSE("", "totalcapac", TOTAL, true),
+    CLAUSE("totalcapacityof", "", TOTAL, true),
+    CLAUSE("totalcapactyof", "", TOTAL, true),
+    CLAUSE("", "alreadyallocated", ALLOCATED, true),
+    CLAUSE("", "currentactive", NONE, true),
+    CLAUSE("ofwhich", "isfree", FREE, true),
+    CLAUSE("", "free;", FREE, true),
+    CLAUSE("", "free)", FREE, true),
+    CLAUSE("", "cached", UNALLOCATED, true),
+    CLAUSE("", "allowed;", ALLOWED, true),
+    CLAUSE("", "reservedintotal", RESERVED, true),
+    CLAUSE("", "isallocatedbypytorch", ALLOCATED, true),
+    CLAUSE("", "allocatedinprivatepool", PRIVATE_POOL, true),
+    CLAUSE("", "isreservedbypytorch", UNALLOCATED, true),
+    CLAUSE("thisprocesshas", "memoryinuse", PROCESS, true),
+    CLAUSE("has", "memoryinuse", OTHER_PROCESS, true),
+    CLAUSE("requestedsize:", "", TRIED, false),
+    CLAUSE("segmentreserveof", "", NONE, true),
+    CLAUSE("segmentisatleast", "", NONE, true),
+    CLAUSE("(free:", "", FREE, false),
+    CLAUSE(",total:", "", TOTAL, false),
+    CLAUSE("tryingtomap", "", TRIED, false),
+    CLAUSE("mpsallocated:", "", ALLOCATED, true),
+    CLAUSE("otherallocations:", "", OTHER, true),
+    CLAUSE("maxallowed:", "", ALLOWED, true),
+    /* PyTorch on cudaMallocAsync */
+    CLAUSE("currentlyallocated:", "", ALLOCATED, true),
+    CLAUSE("requested:", "", TRIED, true),
+    CLAUSE("devicelimit:", "", TOTAL, true),
+    CLAUSE("accordingtocuda):", "", FREE, true),
+    CLAUSE("memoryfraction):", "", ALLOWED, true),
+    /* vLLM */
+    CLAUSE("", "kvcacheisneeded", NEEDED, true),
+    CLAUSE("kvcachememory(", "", AVAILABLE, true),
+    /* Paddle, ONNX Runtime, CuPy, Julia, XLA on TPUs */
+    CLAUSE("availablememoryisonly", "", FREE, true),
+    CLAUSE("availablememoryof", "", FREE, false),
+    CLAUSE("", "memoryhasbeenallocated", ALLOCATED, true),
+    CLAUSE("allocatedsofar:", "", ALLOCATED, true),
+    CLAUSE("limitsetto:", "", ALLOWED, true),
+    CLAUSE("memorypoolusage:", "", ALLOCATED, true),
+    CLAUSE("", "reserved)", RESERVED, true),
+    CLAUSE("used", "of", NEEDED, true),
+    CLAUSE("of", "hbm", TOTAL, true),
+    /* what was asked for, in everybody's words */
+    CLAUSE("largerthan", "", NONE, true),
+    CLAUSE("morethan", "", NONE, true),
+    CLAUSE("toallocate", "", TRIED, false),
+    CLAUSE("toallocaterequestfor", "", TRIED, true),
+    CLAUSE("toalloc", "", TRIED, false),
+    CLAUSE("cannotallocate", "", TRIED, true),
+    CLAUSE("cantallocate", "", TRIED, true),
+    CLAUSE("couldnotallocate", "", TRIED, true),
+    CLAUSE("failedtoallocatememory:", "", TRIED, true),
+    CLAUSE("allocatetensorwith", "", TRIED, true),
+    CLAUSE("outofmemoryallocating", "", TRIED, true),
+    CLAUSE("outofmemorywhenallocating", "", TRIED, false),
+    CLAUSE("outofmemoryrequesting", "", TRIED, true),
+    CLAUSE("allocating", "", TRIED, true),
+    CLAUSE("attemptingtoreserve", "", TRIED, true),
+    CLAUSE("amountofgpumemory(", "", TRIED, true),
+    CLAUSE("bufferofsize", "", TRIED, false),
+    CLAUSE("buffer,size=", "", TRIED, true),
+    CLAUSE("invalidbuffersize:", "", TRIED, true),
+    CLAUSE("buffersizeof", "", ALLOWED, true),
+    CLAUSE("unabletommap", "", TRIED, true),
+    CLAUSE("allocsize:", "", TRIED, true),
+    CLAUSE("failedforsize::", "", TRIED, false),
+    CLAUSE("(needed", "", NEEDED, false),
+    CLAUSE(",available", "", AVAILABLE, false),
+    CLAUSE("\xe5\xb0\x9d\xe8\xaf\x95\xe5\x88\x86\xe9\x85\x8d", "", TRIED, true), /* Chinese */
+    CLAUSE("allocationofsize", "", TRIED, false),
+    CLAUSE("memoryofsize:", "", TRIED, false),
+    CLAUSE("memoryofsize", "", TRIED, false),
+    CLAUSE("requestedbytesof", "", TRIED, false),
+    CLAUSE("cudacalloc", "", TRIED, true),
+    CLAUSE("cudacallocasync", "", TRIED, true),
+    CLAUSE("cudamalloc", "", TRIED, true),
+};
+
+static const clause loose_clauses[] = {
+    CLAUSE("", "reserved", RESERVED, true),
+    CLAUSE("reserved", "", RESERVED, true),
+    CLAUSE("reserved:", "", RESERVED, true),
+    CLAUSE("reserved=", "", RESERVED, true),
+    CLAUSE("reservedis", "", RESERVED, true),
+    CLAUSE("reservedmemory:", "", RESERVED, true),
+    CLAUSE("", "allocated", ALLOCATED, true),
+    CLAUSE("", "isallocated", ALLOCATED, true),
+    CLAUSE("", "wereallocated", ALLOCATED, true),
+    CLAUSE("allocated:", "", ALLOCATED, true),
+    CLAUSE("allocated=", "", ALLOCATED, true),
+    CLAUSE("allocatedmemory:", "", ALLOCATED, true),
+    CLAUSE("", "live", ALLOCATED, true),
+    CLAUSE("", "ofwhich", NONE, true),
+    CLAUSE("", "available", FREE, true),
+    CLAUSE("", "isavailable", FREE, true),
+    CLAUSE("", "areavailable", FREE, true),
+    CLAUSE("available:", "", FREE, true),
+    CLAUSE("butonly", "", FREE, true),
+    CLAUSE("", "free", FREE, true),
+    CLAUSE("", "isfree", FREE, true),
+    CLAUSE("", "arefree", FREE, true),
+    CLAUSE("", "wasfree", FREE, true),
+    CLAUSE("", "werefree", FREE, true),
+    CLAUSE("free:", "", FREE, true),
+    CLAUSE("free=", "", FREE, true),
+    CLAUSE("", "left", FREE, true),
+    CLAUSE("", "remaining", FREE, true),
+    CLAUSE("", "total", TOTAL, true),
+    CLAUSE("", "capacity", TOTAL, true),
+    CLAUSE("total:", "", TOTAL, true),
+    CLAUSE("total=", "", TOTAL, true),
+    CLAUSE("capacityof", "", TOTAL, true),
+    CLAUSE("capacity:", "", TOTAL, true),
+    CLAUSE("", "card", TOTAL, true),
+    CLAUSE("", "allowed", ALLOWED, true),
+    CLAUSE("limitof", "", ALLOWED, true),
+    CLAUSE("requested", "", TRIED, true),
+    CLAUSE("", "requested", TRIED, true),
+    CLAUSE("", "asked", TRIED, true),
+    CLAUSE("askedfor", "", TRIED, true),
+    CLAUSE("requestfor", "", TRIED, true),
+    CLAUSE("requestof", "", TRIED, true),
+    CLAUSE("tried:", "", TRIED, true),
+};
+
+/* More than any machine has: NVML's "not available", or 2^64 for no limit. */
+#define ABSURD_BYTES (UINT64_C(1) << 60)
+
+static const size_t field_offsets[] = {
+    [FIELD_TRIED] = offsetof(hr__error_report, tried_bytes),
+    [FIELD_TOTAL] = offsetof(hr__error_report, total_bytes),
+    [FIELD_FREE] = offsetof(hr__error_report, free_bytes),
+    [FIELD_ALLOCATED] = offsetof(hr__error_report, allocated_bytes),
+    [FIELD_RESERVED] = offsetof(hr__error_report, reserved_bytes),
+    [FIELD_UNALLOCATED] = offsetof(hr__error_report, unallocated_bytes),
+    [FIELD_PROCESS] = offsetof(hr__error_report, process_bytes),
+    [FIELD_OTHER_PROCESS] = offsetof(hr__error_report, other_process_bytes),
+    [FIELD_ALLOWED] = offsetof(hr__error_report, allowed_bytes),
+    [FIELD_PRIVATE_POOL] = offsetof(hr__error_report, private_pool_bytes),
+    [FIELD_OTHER] = offsetof(hr__error_report, other_bytes),
+    [FIELD_NEEDED] = offsetof(hr__error_report, needed_bytes),
+    [FIELD_AVAILABLE] = offsetof(hr__error_report, available_bytes),
+};
+
+/* Not of FIELD_NONE. */
+static uint64_t get_field(const hr__error_report *report, field which)
+{
+    uint64_t bytes;
+    memcpy(&bytes, (const char *)report + field_offsets[which], sizeof bytes);
+    return bytes;
+}
+
+static void put_field(hr__error_report *report, field which, uint64_t bytes)
+{
+    memcpy((char *)report + field_offsets[which], &bytes, sizeof bytes);
+}
+
+void hr__error_report_init(hr__error_report *report)
+{
+    memset(report, 0, sizeof *report);
+    for (field i = FIELD_TRIED; i < FIELD_NONE; i++)
+        put_field(report, i, HR__UNKNOWN_BYTES);
+    report->device = report->rank = -1;
+}
+
+bool hr__error_report_has_numbers(const hr__error_report *report)
+{
+    for (field i = FIELD_TRIED; i < FIELD_NONE; i++)
+        if (get_field(report, i) != HR__UNKNOWN_BYTES)
+            return true;
+    return false;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    const hr__region *region;
+    hr__error_report *report;
+    size_t first, end; /* letters that belong to the message, at most */
+    size_t parts_end;  /* behind the last part that was read */
+    size_t number_end; /* of the last number, with its field */
+    field number_field;
+    bool is_tried_exact;
+} reading;
+
+static bool fits(const reading *message, const hr__error_number *number, const clause *row)
+{
+    const char *letters = message->region->letters;
+    if (!number->has_unit && row->needs_unit)
+        return false;
+    if (row->behind_bytes > message->region->letter_count - number->end ||
+        row->before_bytes > number->first)
+        return false;
+    if (row->behind_bytes != 0 &&
+        (letters[number->end] != row->behind[0] ||
+         memcmp(letters + number->end, row->behind, row->behind_bytes) != 0))
+        return false;
+    return memcmp(letters + number->first - row->before_bytes, row->before, row->before_bytes) == 0;
+}
+
+static const clause *find_clause(const reading *message, const hr__error_number *number,
+                                 const clause *table, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fits(message, number, &table[i]))
+            return &table[i];
+    return NULL;
+}
+
+static void add_other_process(hr__error_report *report, uint64_t bytes)
+{
+    report->other_process_count++;
+    if (report->other_process_bytes == HR__UNKNOWN_BYTES)
+        report->other_process_bytes = 0;
+    if (bytes < ABSURD_BYTES && report->other_process_bytes < ABSURD_BYTES)
+        report->other_process_bytes += bytes;
+}
+
+/* ggml says it rounded, and on the next line to the byte. */
+static bool is_same_request(uint64_t bytes, uint64_t exact_bytes)
+{
+    uint64_t difference = bytes > exact_bytes ? bytes - exact_bytes : exact_bytes - bytes;
+    return difference <= exact_bytes / 100;
+}
+
+/* Was it taken, or is it what is known already? */
+static bool set_field(reading *message, field which, const hr__error_number *number)
+{
+    bool may_be_absurd = which == FIELD_TRIED || which == FIELD_FREE;
+    if (which == FIELD_OTHER_PROCESS)
+        add_other_process(message->report, number->bytes);
+    if (which == FIELD_OTHER_PROCESS || which == FIELD_NONE)
+        return false;
+    uint64_t known = get_field(message->report, which);
+    bool is_better = which == FIELD_TRIED && number->is_exact && !message->is_tried_exact &&
+                     is_same_request(known, number->bytes);
+    if (known != HR__UNKNOWN_BYTES && !is_better)
+        return known == number->bytes;
+    if (which == FIELD_TRIED)
+        message->is_tried_exact = number->is_exact;
+    if (may_be_absurd || number->bytes < ABSURD_BYTES)
+        put_field(message->report, which, number->bytes);
+    return true;
+}
+
+/* "6.27GiB (6727663616B)": the same size once more, to the byte. */
+static bool is_exact_again(const reading *message, const hr__error_number *number)
+{
+    return number->is_exact && number->has_unit && message->number_end != 0 &&
+           number->first == message->number_end + 1 &&
+           message->region->letters[message->number_end] == '(';
+}
+
+/* "19.77/22.05 GiB": the first shares the unit of the second. */
+static bool read_pair(reading *message, const hr__error_number *first)
+{
+    hr__error_number second;
+    const hr__region *region = message->region;
+    if (first->has_unit || !hr__region_precedes(region, first->first, "(") ||
+        !hr__region_continues(region, first->end, "/") ||
+        !hr__error_number_next(region, first->end, message->end, &second) ||
+        second.first != first->end + 1 || !second.has_unit)
+        return false;
+    hr__error_number shared = *first;
+    shared.bytes = hr__error_number_in(first, second.log2);
+    (void)set_field(message, FIELD_FREE, &shared);
+    (void)set_field(message, FIELD_TOTAL, &second);
+    message->parts_end = second.end;
+    return true;
+}
+
+/* vLLM: "less than desired GPU memory utilization (0.9, 19.84 GiB)" */
+static bool is_desired(const reading *message, const hr__error_number *number)
+{
+    const hr__region *region = message->region;
+    size_t at = number->first;
+    if (!number->has_unit || !hr__region_precedes(region, at, ","))
+        return false;
+    for (at--; at > message->first; at--) {
+        char c = region->letters[at - 1];
+        if ((c < '0' || c > '9') && c != '.')
+            break;
+    }
+    return hr__region_precedes(region, at, "utilization(");
+}
+
+/* Between two parts of a message there are few letters; behind a gap something else goes on. */
+static void read_numbers(reading *message, size_t at, const clause *table, size_t count)
+{
+    enum { MOST_GAP = 260 };
+    hr__error_number number;
+    size_t last = at;
+    message->number_end = 0;
+    for (size_t here = message->first;
+         hr__error_number_next(message->region, here, message->end, &number); here = number.end) {
+        if (number.first > last && number.first - last > MOST_GAP)
+            break;
+        const clause *found = find_clause(message, &number, table, count);
+        if (is_exact_again(message, &number)) {
+            put_field(message->report, message->number_field, number.bytes);
+            message->parts_end = number.end;
+        } else if (found != NULL) {
+            bool is_taken = set_field(message, (field)found->field, &number);
+            message->number_field = (field)found->field;
+            message->number_end = is_taken ? number.end : 0;
+            if (number.end + found->behind_bytes > message->parts_end)
+                message->parts_end = number.end + found->behind_bytes;
+        } else if (message->report->kind == HR__ERROR_VLLM) {
+            if (is_desired(message, &number)) {
+                (void)set_field(message, FIELD_NEEDED, &number);
+                message->parts_end = number.end;
+            } else if (read_pair(message, &number)) {
+                number.end = message->parts_end;
+            }
+        }
+        last = message->parts_end > last ? message->parts_end : last;
+    }
+    if (last < message->end && message->end - last > MOST_GAP)
+        message->end = last + MOST_GAP;
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static int device_number(const hr__region *region, size_t at, size_t end, size_t *behind)
+{
+    int value = 0;
+    size_t first = at;
+    while (at < end && region->letters[at] >= '0' && region->letters[at] <= '9') {
+        if (at > first && region->clean_of[at] != region->clean_of[at - 1] + 1)
+            break;
+        if (at - first == 3)
+            return -1; /* a year, a model */
+        value = value * 10 + (region->letters[at++] - '0');
+    }
+    *behind = at;
+    return at == first ? -1 : value;
+}
+
+static bool is_device_at(const hr__region *region, size_t at, size_t behind)
+{
+    static const char *const names[] = {"gpu",      "npu",           "xpu",       "musa", "hpu",
+                                        "ondevice", "gpu:",          "gpu=",      "dml:", "cuda:",
+                                        "device:",  "deviceordinal", "device(id:"};
+    hr__error_number number;
+    size_t clean_behind = region->clean_of[behind - 1] + (size_t)1;
+    char next = clean_behind < region->clean_bytes ? region->clean[clean_behind] : ' ';
+    if (hr__error_number_next(region, at, region->letter_count, &number) && number.has_unit)
+        return false; /* "GPU 24 GiB" */
+    if (next == '-' || next == '/' || next == '.' || next == ',')
+        if (clean_behind + 1 < region->clean_bytes && region->clean[clean_behind + 1] >= '0' &&
+            region->clean[clean_behind + 1] <= '9')
+            return false; /* a date, a fraction */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (hr__region_precedes(region, at, names[i]))
+            return true;
+    if (hr__region_precedes(region, at, "cuda") && hr__region_continues(region, behind, "buffer"))
+        return true; /* ggml: "CUDA0 buffer" */
+    if (!hr__region_continues(region, behind, ";"))
+        return false;
+    while (at > 0 && region->letters[at - 1] >= 'a' && region->letters[at - 1] <= 'z')
+        at--;
+    return at > 0 && region->letters[at - 1] == '('; /* PyTorch: "(GPU 0;", whatever it is called */
+}
+
+static int find_device(const reading *message, size_t at)
+{
+    const hr__region *region = message->region;
+    bool is_nccl = message->report->kind == HR__ERROR_NCCL;
+    size_t behind = 0;
+    /* NCCL: host:pid:tid [device] file */
+    for (size_t i = at; is_nccl && i > message->first && at - i < 160; i--) {
+        int device = region->letters[i - 1] == '[' ? device_number(region, i, at, &behind) : -1;
+        if (device >= 0 && hr__region_continues(region, behind, "]"))
+            return device;
+    }
+    for (size_t i = message->first; i < message->end; i++) {
+        char c = region->letters[i];
+        if (c < '0' || c > '9')
+            continue;
+        int device = device_number(region, i, message->end, &behind);
+        if (device >= 0 && is_device_at(region, i, behind))
+            return device;
+        while (i + 1 < message->end && region->letters[i + 1] >= '0' &&
+               region->letters[i + 1] <= '9')
+            i++;
+    }
+    return -1;
+}
+
+/* ---- the message ----------------------------------------------------------------------------- */
+
+static bool is_torch(hr__error_kind kind)
+{
+    return kind >= HR__ERROR_TORCH_CUDA && kind <= HR__ERROR_TORCH_OTHER;
+}
+
+/* How far a message may reach, in letters. PyTorch's names every process of the card. */
+static size_t longest_message(hr__error_kind kind)
+{
+    switch (kind) {
+    case HR__ERROR_TORCH_CUDA:
+    case HR__ERROR_TORCH_HIP:
+    case HR__ERROR_TORCH_XPU:
+    case HR__ERROR_TORCH_OTHER:
+        return HR__REGION_BYTES;
+    case HR__ERROR_TENSORFLOW:
+    case HR__ERROR_JAX:
+    case HR__ERROR_GGML:
+    case HR__ERROR_CUDA_ASYNC:
+        return 600;
+    case HR__ERROR_NCCL:
+        return 400;
+    case HR__ERROR_CUBLAS:
+    case HR__ERROR_CUDNN:
+    case HR__ERROR_CUSOLVER:
+    case HR__ERROR_HOST_KILLED:
+    case HR__ERROR_HOST_WORKER:
+    case HR__ERROR_HOST_SHARED:
+        return 0; /* what they say in numbers is not about the request */
+    default:
+        return 320;
+    }
+}
+
+/* The message ends before the next one begins. */
+static size_t message_end(const hr__region *region, hr__error_kind kind,
+                          const hr__error_place *place)
+{
+    static const hr__word heads[] = {HR__WORD_OUT_OF_MEMORY,     HR__WORD_CPU_ALLOCATOR,
+                                     HR__WORD_TRIED_TO_ALLOCATE, HR__WORD_CUBLAS_STATUS,
+                                     HR__WORD_CUDNN_STATUS,      HR__WORD_MEMORY_ERROR};
+    static const hr__word torch_heads[] = {HR__WORD_CUDA_HEAD, HR__WORD_HIP_HEAD, HR__WORD_XPU_HEAD,
+                                           HR__WORD_MPS_HEAD, HR__WORD_CPU_ALLOCATOR};
+    size_t at = place->at, end = at + longest_message(kind), tried = SIZE_MAX, next;
+    if (end < place->end)
+        end = place->end;
+    if (end > region->letter_count)
+        end = region->letter_count;
+    /* The request may stand behind the first words, and then once only. */
+    if (hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, at >= 8 ? at - 8 : 0, end, &tried) &&
+        hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, tried + 1, end, &next))
+        end = next;
+    if (!is_torch(kind) && kind != HR__ERROR_HOST_ALLOCATOR)
+        for (size_t i = 0; i < sizeof torch_heads / sizeof *torch_heads; i++)
+            if (hr__region_has(region, torch_heads[i], place->end, end, &next) && next < end)
+                end = next;
+    if (kind == HR__ERROR_TENSORFLOW || kind == HR__ERROR_JAX) {
+        if (hr__region_has(region, HR__WORD_FROM_DEVICE, at, end, &next) &&
+            hr__region_has(region, HR__WORD_FROM_DEVICE, next + 1, end, &next) && next < end)
+            end = next;
+        return end;
+    }
+    bool says_it_again =
+        kind == HR__ERROR_GGML || kind == HR__ERROR_OTHER_GPU || kind == HR__ERROR_CUDA_ASYNC;
+    size_t reach = says_it_again ? 160 : 60;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (hr__region_has(region, heads[i], at + reach, end, &next) && next != tried && next < end)
+            end = next;
+    return end;
+}
+
+static const char *torch_wording(const hr__region *region, const hr__error_report *report,
+                                 size_t at, size_t end)
+{
+    bool has_total = hr__region_has(region, HR__WORD_TOTAL_CAPACITY, at, end, NULL);
+    if (hr__region_has(region, HR__WORD_TOTAL_CAPACTY, at, end, NULL))
+        return "PyTorch 2.1";
+    if (has_total && hr__region_has(region, HR__WORD_RESERVED_IN_TOTAL, at, end, NULL)) {
+        for (size_t i = at; i < end + 120 && i < region->letter_count; i++)
+            if (hr__region_continues(region, i, "maxsplitsizemb"))
+                return "PyTorch 1.10 to 2.0";
+        return report->allowed_bytes != HR__UNKNOWN_BYTES ? "PyTorch 1.8 to 2.0"
+                                                          : "PyTorch 1.4 to 2.0";
+    }
+    if (has_total && hr__region_has(region, HR__WORD_ALREADY_ALLOCATED, at, end, NULL) &&
+        report->unallocated_bytes != HR__UNKNOWN_BYTES)
+        return "PyTorch 1.0 to 1.3";
+    if (has_total && report->allowed_bytes != HR__UNKNOWN_BYTES)
+        return "PyTorch 2.5 and later";
+    if (has_total && report->private_pool_bytes != HR__UNKNOWN_BYTES)
+        return "PyTorch 2.4 and later";
+    return has_total ? "PyTorch 2.2 and later" : NULL;
+}
+
+static void conclude_reserved(hr__error_report *report)
+{
+    if (report->reserved_bytes == HR__UNKNOWN_BYTES &&
+        report->allocated_bytes != HR__UNKNOWN_BYTES &&
+        report->unallocated_bytes != HR__UNKNOWN_BYTES)
+        report->reserved_bytes = report->allocated_bytes + report->unallocated_bytes;
+}
+
+size_t hr__error_read_clauses(const hr__region *region, const hr__error_rule *rule,
+                              const hr__error_place *place, hr__error_report *report)
+{
+    enum { MOST_BEFORE = 200 };
+    size_t first = place->start > MOST_BEFORE ? place->start - MOST_BEFORE : 0, at = place->at;
+    if (first < place->first)
+        first = place->first;
+    reading message = {.region = region, .report = report, .first = first, .parts_end = at};
+    if (longest_message(report->kind) == 0)
+        message.first = at;
+    message.end = message_end(region, report->kind, place);
+    read_numbers(&message, at, clauses, sizeof clauses / sizeof *clauses);
+    bool has_state = report->total_bytes != HR__UNKNOWN_BYTES ||
+                     report->allocated_bytes != HR__UNKNOWN_BYTES ||
+                     report->reserved_bytes != HR__UNKNOWN_BYTES;
+    if ((is_torch(report->kind) || (rule->flags & HR__RULE_SUMMARY) != 0) && !has_state)
+        read_numbers(&message, at, loose_clauses, sizeof loose_clauses / sizeof *loose_clauses);
+    conclude_reserved(report);
+    report->device = find_device(&message, at);
+    report->is_warning =
+        (report->kind == HR__ERROR_TENSORFLOW || report->kind == HR__ERROR_JAX) &&
+        (hr__region_has(region, HR__WORD_NOT_A_FAILURE, first, message.end, NULL) ||
+         hr__region_has(region, HR__WORD_NOT_AN_ERROR, first, message.end, NULL));
+    report->says_capped = (rule->flags & HR__RULE_CAPPED) != 0;
+    report->wording = rule->wording;
+    if (is_torch(report->kind) && rule->wording == NULL)
+        report->wording = torch_wording(region, report, first, message.end);
+    report->is_truncated =
+        is_torch(report->kind) && report->tried_bytes != HR__UNKNOWN_BYTES &&
+        (rule->flags & HR__RULE_SUMMARY) == 0 && rule->wording == NULL &&
+        (report->total_bytes == HR__UNKNOWN_BYTES || report->reserved_bytes == HR__UNKNOWN_BYTES);
+    return message.parts_end;
+}

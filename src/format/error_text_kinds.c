@@ -1,0 +1,265 @@
+/* error_text_kinds.c - whose message it is, and whether it is one.
+ *
+ * The rules (error_text_rules_host.c, error_text_rules_gpu.c) say what a word means beside another.
+ * Here they are asked, and what they take for a message is doubted: advice, source code and
+ * documentation use the same words. "If you encounter CUDA out of memory, try ..." reports
+ * nothing. */
+#include "format/error_text_parts.h"
+
+#include <string.h>
+
+/* ---- checks that a rule asks for ------------------------------------------------------------- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The clean line around a letter, without the blanks at its ends. */
+typedef struct clean_line {
+    size_t first, end;
+} clean_line;
+
+static clean_line line_around(const hr__region *region, size_t letter)
+{
+    clean_line line = {region->clean_of[letter], region->clean_of[letter]};
+    while (line.first > 0 && region->clean[line.first - 1] != '\n')
+        line.first--;
+    while (line.end < region->clean_bytes && region->clean[line.end] != '\n')
+        line.end++;
+    while (line.first < line.end && region->clean[line.first] == ' ')
+        line.first++;
+    while (line.end > line.first &&
+           (region->clean[line.end - 1] == ' ' || region->clean[line.end - 1] == '.'))
+        line.end--;
+    return line;
+}
+
+/* A shell says it alone on its line, or with the process before it and the command behind. */
+static bool is_killed_line(const hr__region *region, size_t at)
+{
+    clean_line line = line_around(region, at);
+    size_t before = region->clean_of[at], behind = before;
+    while (behind < line.end && (unsigned char)region->clean[behind] > ' ' &&
+           region->clean[behind] != ':')
+        behind++;
+    while (before > line.first && region->clean[before - 1] == ' ')
+        before--;
+    const char *rest = region->clean + behind;
+    size_t rest_bytes = line.end > behind ? line.end - behind : 0;
+    bool is_alone = rest_bytes == 0 || (rest_bytes == 3 && memcmp(rest, ": 9", 3) == 0);
+    if (before == line.first)
+        return is_alone;
+    if (before < region->clean_of[at] && is_digit(region->clean[before - 1])) /* "4711 Killed" */
+        return rest_bytes == 0 || rest[0] == ' ';
+    return before - line.first >= 4 && before - line.first <= 8 &&
+           memcmp(region->clean + before - 3, "sh:", 3) == 0; /* "zsh: killed" */
+}
+
+/* 137, or -9: killed by signal 9, as shells and as Python say it. */
+static bool is_killed_code(const hr__region *region, size_t at)
+{
+    size_t end = at + 24 < region->letter_count ? at + 24 : region->letter_count;
+    while (at < end && region->letters[at] >= 'a' && region->letters[at] <= 'z')
+        at++;
+    while (at < end && !is_digit(region->letters[at])) {
+        if (strchr(":=(,[", region->letters[at]) == NULL)
+            return false;
+        at++;
+    }
+    size_t digits = at;
+    while (digits < end && is_digit(region->letters[digits]))
+        digits++;
+    if (digits - at == 3)
+        return memcmp(region->letters + at, "137", 3) == 0;
+    size_t clean = at < end ? region->clean_of[at] : 0;
+    return digits - at == 1 && region->letters[at] == '9' && clean > 0 &&
+           region->clean[clean - 1] == '-';
+}
+
+/* "error: 0.25" is a figure. MemoryError is an error's name only as a word of its own. */
+static bool is_error_line(const hr__region *region, hr__word word, size_t at)
+{
+    if (word == HR__WORD_MEMORY_ERROR) {
+        size_t behind = at + strlen("memoryerror");
+        bool is_word = behind >= region->letter_count || region->letters[behind] == ':' ||
+                       region->clean_of[behind] > region->clean_of[behind - 1] + 1;
+        return is_word && !hr__region_precedes(region, at, "outof");
+    }
+    while (at < region->letter_count && region->letters[at] != ':')
+        at++;
+    return at + 1 < region->letter_count && !is_digit(region->letters[at + 1]);
+}
+
+/* A program that is about to allocate something says so, too. */
+static bool is_failed_request(const hr__region *region, size_t at)
+{
+    static const char *const before[] = {"failed",     "unable",    "tried", "failure",
+                                         "attempting", "attempted", "fails", "memory"};
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (hr__region_precedes(region, at, before[i]))
+            return true;
+    return false;
+}
+
+static bool passes(const hr__region *region, const hr__error_rule *rule, size_t at)
+{
+    if (rule->word == HR__WORD_TO_ALLOCATE && (rule->flags & HR__RULE_NEEDS_SIZE) != 0 &&
+        !is_failed_request(region, at))
+        return false;
+    if ((rule->flags & HR__RULE_CHECK_KILLED) != 0 && !is_killed_line(region, at))
+        return false;
+    if ((rule->flags & HR__RULE_CHECK_CODE) != 0 && !is_killed_code(region, at))
+        return false;
+    return (rule->flags & HR__RULE_CHECK_ERROR) == 0 || is_error_line(region, rule->word, at);
+}
+
+/* ---- asking the rules ------------------------------------------------------------------------ */
+
+static const hr__error_rule *find_in(const hr__error_rule *rules, size_t count,
+                                     const hr__region *region, hr__word word,
+                                     hr__error_place *place)
+{
+    for (size_t i = 0; i < count; i++) {
+        const hr__error_rule *rule = &rules[i];
+        size_t beside = place->at;
+        if (rule->word != word)
+            continue;
+        size_t first = place->at >= rule->back ? place->at - rule->back : 0;
+        if (first < place->first)
+            first = place->first;
+        if (rule->beside != HR__WORD_COUNT &&
+            !hr__region_has(region, rule->beside, first, place->at + rule->ahead, &beside))
+            continue;
+        if (!passes(region, rule, place->at))
+            continue;
+        size_t end = place->at + strlen(hr__word_text(word));
+        size_t beside_end = beside;
+        if (rule->beside != HR__WORD_COUNT)
+            beside_end += strlen(hr__word_text(rule->beside));
+        place->start = beside < place->at ? beside : place->at;
+        place->end = beside_end > end ? beside_end : end;
+        return rule;
+    }
+    return NULL;
+}
+
+/* Words that only say that an allocation failed. */
+static bool is_vague(hr__word word)
+{
+    return word == HR__WORD_TO_ALLOCATE || word == HR__WORD_FAILED_TO_ALLOC ||
+           word == HR__WORD_CANNOT_ALLOCATE || word == HR__WORD_COULD_NOT_ALLOCATE ||
+           word == HR__WORD_ALLOC_FAILED || word == HR__WORD_MEMORY_ERROR;
+}
+
+const hr__error_rule *hr__error_rule_find(const hr__region *region, hr__word word,
+                                          hr__error_place *place)
+{
+    enum { NEAR_ENOUGH = 100 };
+    size_t original = place->at, next;
+    if (word == HR__WORD_FAILED_TO_ALLOC &&
+        hr__region_has(region, HR__WORD_TO_ALLOCATE, place->at, place->at + 6, &place->at))
+        word = HR__WORD_TO_ALLOCATE;
+    const hr__error_rule *rule = find_in(hr__host_rules, hr__host_rule_count, region, word, place);
+    if (rule != NULL)
+        return rule;
+    if (is_vague(word) &&
+        hr__region_has(region, HR__WORD_OUT_OF_MEMORY, place->at, place->at + NEAR_ENOUGH, &next)) {
+        place->at = next;
+        word = HR__WORD_OUT_OF_MEMORY;
+        rule = find_in(hr__host_rules, hr__host_rule_count, region, word, place);
+    }
+    if (rule == NULL)
+        rule = find_in(hr__gpu_rules, hr__gpu_rule_count, region, word, place);
+    if (rule != NULL && original < place->start)
+        place->start = original;
+    return rule;
+}
+
+/* "XYZ out of memory. Tried to allocate": PyTorch on an accelerator that we do not know. */
+static bool is_unknown_accelerator(const hr__region *region, size_t at)
+{
+    size_t end = region->clean_of[at];
+    while (end > 0 && region->clean[end - 1] == ' ')
+        end--;
+    size_t first = end;
+    while (first > 0 && region->clean[first - 1] >= 'A' && region->clean[first - 1] <= 'Z')
+        first--;
+    size_t length = end - first;
+    bool is_rest_of_cuda =
+        length < 4 && memcmp(region->clean + first, &"CUDA"[4 - length], length) == 0;
+    bool is_gpu = length == 3 && memcmp(region->clean + first, "GPU", 3) == 0;
+    return length >= 2 && length <= 8 && !is_gpu && !(first == 0 && is_rest_of_cuda);
+}
+
+hr__error_kind hr__error_rule_kind(const hr__region *region, const hr__error_rule *rule,
+                                   const hr__error_place *place)
+{
+    size_t first = place->start > 240 ? place->start - 240 : 0;
+    if (first < place->first)
+        first = place->first;
+    if (rule->beside == HR__WORD_OUT_OF_MEMORY_TRIED && is_unknown_accelerator(region, place->at))
+        return HR__ERROR_TORCH_OTHER;
+    if (rule->kind == HR__ERROR_TENSORFLOW &&
+        (hr__region_has(region, HR__WORD_EXTERNAL_TENSORFLOW, first, place->at, NULL) ||
+         hr__region_has(region, HR__WORD_EXTERNAL_XLA, first, place->at, NULL) ||
+         hr__region_has(region, HR__WORD_JAX, first, place->at + 60, NULL)))
+        return HR__ERROR_JAX;
+    return rule->kind;
+}
+
+/* ---- mentions -------------------------------------------------------------------------------- */
+
+static bool is_sentence_end(const hr__region *region, size_t at)
+{
+    char letter = region->letters[at];
+    size_t clean = region->clean_of[at] + (size_t)1;
+    return (letter == '.' || letter == '!' || letter == ';') &&
+           (clean >= region->clean_bytes || (unsigned char)region->clean[clean] <= ' ');
+}
+
+static bool is_comment(const hr__region *region, size_t at)
+{
+    clean_line line = line_around(region, at);
+    const char *text = region->clean + line.first;
+    size_t size_bytes = line.end - line.first;
+    return size_bytes >= 2 && (text[0] == '#' || memcmp(text, "//", 2) == 0);
+}
+
+bool hr__error_is_mention(const hr__region *region, size_t first, size_t at)
+{
+    static const char *const before[] = {
+        "ifyou",       "ifit",         "ifthe",         "ifgpu",      "ifcuda",      "incaseof",
+        "incaseyou",   "whenyou",      "youmay",        "youmight",   "avoid",       "prevent",
+        "mitigate",    "riskof",       "without",       "insteadof",  "unless",      "howto",
+        "mayrun",      "mightrun",     "canrun",        "couldrun",   "wouldrun",    "willrun",
+        "torunout",    "maycause",     "cancause",      "mightcause", "willcause",   "couldcause",
+        "maylead",     "canlead",      "mayresult",     "canresult",  "mayget",      "mightget",
+        "excepttorch", "exceptcuda",   "exceptruntime", "except(",    "importoutof", "isinstance(",
+        "classoutof",  "troubleshoot", "sending",       "forcefully", "viasignal",
+    };
+    static const char *const behind[] = {
+        "instr(",    "inrepr(",   "ine.",       "inerror",   "inmsg",    "inmessage",
+        "inexc",     "inerr",     "errors,",    "error,try", "errorase", "errors.try",
+        "errorscan", "errorsmay", "errorswhen", "ed:false",  "ill0",
+    };
+    size_t start = at > 60 ? at - 60 : 0;
+    if (start < first)
+        start = first;
+    for (size_t i = at; i > start; i--) {
+        if (is_sentence_end(region, i - 1))
+            break;
+        for (size_t k = 0; k < sizeof before / sizeof *before; k++)
+            if (hr__region_continues(region, i - 1, before[k]))
+                return true;
+    }
+    /* Behind the word itself, whichever it was: within its letters and just after them. */
+    for (size_t i = at + 4; i < at + 32 && i < region->letter_count; i++) {
+        for (size_t k = 0; k < sizeof behind / sizeof *behind; k++)
+            if (hr__region_continues(region, i, behind[k]))
+                return true;
+        if (is_sentence_end(region, i))
+            break;
+    }
+    return is_comment(region, at);
+}

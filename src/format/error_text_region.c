@@ -1,0 +1,384 @@
+/* error_text_region.c - cleaning some kilobytes of text, and looking for words in them.
+ *
+ * Line by line: colours and escapes are left out while the line is copied, then its prefix is cut
+ * off. Line ends stay in the clean text, for the quotation, and go when it is squeezed. */
+#include "format/error_text_region.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+/* ---- one line -------------------------------------------------------------------------------- */
+
+size_t hr__terminal_command(const char *text, size_t size_bytes)
+{
+    if (size_bytes < 2)
+        return 1;
+    size_t at = 2;
+    if (text[1] == ']') { /* a title: up to the bell */
+        while (at < size_bytes && at < 128 && text[at] != '\a' && text[at] != '\033' &&
+               text[at] != '\n')
+            at++;
+        return at < size_bytes && text[at] == '\a' ? at + 1 : at;
+    }
+    if (text[1] != '[')
+        return text[1] == '\n' ? 1 : 2;
+    while (at < size_bytes && at < 32 && (unsigned char)text[at] < 0x40 && text[at] != '\n')
+        at++;
+    return at < size_bytes && text[at] != '\n' ? at + 1 : at;
+}
+
+static bool starts(const char *text, size_t size_bytes, const char *word)
+{
+    size_t length = strlen(word);
+    return length <= size_bytes && memcmp(text, word, length) == 0;
+}
+
+/* What stands for one character: `*clean` becomes it ('\0' = nothing is left). Returns the bytes it
+ * takes; 0 where it stands for itself. */
+static size_t substitute_bytes(const char *text, size_t size_bytes, char *clean)
+{
+    static const struct {
+        const char *text;
+        char clean;
+    } substitutes[] = {
+        {"\\n", '\n'},     {"\\r", '\n'},       {"\\t", ' '},        {"\\\"", '"'},
+        {"\\'", '\''},     {"&gt;", '>'},       {"&lt;", '<'},       {"&amp;", '&'},
+        {"&quot;", '"'},   {"&#39;", '\''},     {"&#x27;", '\''},    {"&nbsp;", ' '},
+        {"\xc2\xa0", ' '}, {"\xe2\x80\x8b", 0}, {"\xef\xbb\xbf", 0}, {"\xe2\x80\xaf", ' '},
+        {"<br>", '\n'},    {"<br/>", '\n'},     {"</span>", 0},      {"\r\n", '\n'},
+        {"\r", '\n'},
+    };
+    static const char *const escapes[] = {"\\u001b", "\\x1b", "\\033", "\\e", "\xe2\x90\x9b"};
+    unsigned char first = (unsigned char)text[0];
+    *clean = '\0';
+    if (first == '\033')
+        return hr__terminal_command(text, size_bytes);
+    if (first < 0x20 && first != '\t' && first != '\n' && first != '\r')
+        return 1;
+    if (first != '\\' && first != '&' && first != '<' && first != '\r' && first < 0x80)
+        return 0;
+    for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
+        if (starts(text, size_bytes, escapes[i]) && size_bytes > strlen(escapes[i]) &&
+            text[strlen(escapes[i])] == '[') {
+            size_t length = strlen(escapes[i]) - 1;
+            return length + hr__terminal_command(text + length, size_bytes - length);
+        }
+    for (size_t i = 0; i < sizeof substitutes / sizeof *substitutes; i++)
+        if (starts(text, size_bytes, substitutes[i].text)) {
+            *clean = substitutes[i].clean;
+            return strlen(substitutes[i].text);
+        }
+    /* Boxes that programs draw around a traceback: U+2500 to U+257F. */
+    if (first == 0xe2 && size_bytes >= 3 &&
+        ((unsigned char)text[1] == 0x94 || (unsigned char)text[1] == 0x95)) {
+        *clean = ' ';
+        return 3;
+    }
+    return 0;
+}
+
+/* Nearly all bytes, seen at a glance. */
+static inline bool stands_for_itself(unsigned char byte)
+{
+    return byte >= ' ' && byte < 0x80 && byte != '\\' && byte != '&' && byte != '<';
+}
+
+static void append_clean(hr__region *region, char c, size_t raw_at)
+{
+    if (region->clean_bytes == HR__REGION_BYTES)
+        return;
+    region->raw_of[region->clean_bytes] = (uint16_t)raw_at;
+    region->clean[region->clean_bytes++] = c;
+}
+
+/* Cuts the prefix off the line that begins at `first` and ends where the clean text does. */
+static void end_line(hr__region *region, size_t first, bool is_whole)
+{
+    hr__line_rank rank = {-1, false};
+    size_t size_bytes = region->clean_bytes - first;
+    if (is_whole) {
+        size_t prefix = hr__line_prefix(region->clean + first, size_bytes, &rank);
+        memmove(region->clean + first, region->clean + first + prefix, size_bytes - prefix);
+        memmove(region->raw_of + first, region->raw_of + first + prefix,
+                (size_bytes - prefix) * sizeof *region->raw_of);
+        region->clean_bytes -= prefix;
+    }
+    if (region->line_count < HR__REGION_MOST_LINES)
+        region->lines[region->line_count++] = (hr__region_line){(uint16_t)first, rank};
+}
+
+static void clean_lines(hr__region *region, const char *raw, size_t size_bytes, bool is_line_start)
+{
+    size_t first = 0;
+    region->clean_bytes = region->line_count = 0;
+    for (size_t at = 0; at < size_bytes;) {
+        char c = raw[at];
+        size_t taken = 0;
+        if (stands_for_itself((unsigned char)c)) {
+            append_clean(region, c, at++);
+            continue;
+        }
+        taken = substitute_bytes(raw + at, size_bytes - at, &c);
+        if (taken == 0) {
+            c = raw[at];
+            taken = 1;
+        }
+        if (c == '\n') {
+            end_line(region, first, is_line_start);
+            append_clean(region, '\n', at);
+            first = region->clean_bytes;
+            is_line_start = true;
+        } else if (c != '\0') {
+            append_clean(region, c, at);
+        }
+        at += taken;
+    }
+    end_line(region, first, is_line_start);
+}
+
+/* ---- prefixes that nobody knows -------------------------------------------------------------- */
+
+static size_t line_end(const hr__region *region, size_t line)
+{
+    return line + 1 < region->line_count ? region->lines[line + 1].at - (size_t)1
+                                         : region->clean_bytes;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool ends_prefix(char c)
+{
+    return c == ':' || c == '|' || c == '>' || c == ']' || c == ')' || c == '}';
+}
+
+/* What a line and the next have in common at their beginning, any two digits taken for equal, up to
+ * a mark that ends a prefix. 0 where there is no such mark. */
+static size_t common_prefix(const hr__region *region, size_t line)
+{
+    enum { MOST_COMMON = 64, LEAST_COMMON = 3 };
+    const char *a = region->clean + region->lines[line].at;
+    const char *b = region->clean + region->lines[line + 1].at;
+    size_t a_bytes = line_end(region, line) - region->lines[line].at;
+    size_t b_bytes = line_end(region, line + 1) - region->lines[line + 1].at;
+    size_t common = 0;
+    for (size_t i = 0; i < a_bytes && i < b_bytes && i < MOST_COMMON; i++) {
+        if (a[i] != b[i] && !(is_digit(a[i]) && is_digit(b[i])))
+            break;
+        if (ends_prefix(a[i]))
+            common = i + 1;
+    }
+    return common >= LEAST_COMMON ? common : 0;
+}
+
+/* Does it say something of the message itself? Then it is no prefix: the same error was printed on
+ * several lines. */
+static bool is_telling(const char *text, size_t size_bytes)
+{
+    static const char *const words[] = {"rror", "emory", "lloc", "uda",
+                                        "orch", "GPU",   "ail",  "xcept"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(text, size_bytes, words[i], strlen(words[i])) != NULL)
+            return true;
+    return false;
+}
+
+/* Whatever three lines in a row begin with was not part of a message. */
+static void cut_shared_prefixes(hr__region *region)
+{
+    uint16_t common[HR__REGION_MOST_LINES], cuts[HR__REGION_MOST_LINES] = {0};
+    size_t to = 0;
+    for (size_t line = 0; line + 1 < region->line_count; line++)
+        common[line] = (uint16_t)common_prefix(region, line);
+    for (size_t line = 0; line + 2 < region->line_count; line++) {
+        uint16_t shared = common[line] < common[line + 1] ? common[line] : common[line + 1];
+        if (shared == 0 || is_telling(region->clean + region->lines[line].at, shared))
+            continue;
+        for (size_t i = line; i < line + 3; i++)
+            cuts[i] = shared > cuts[i] ? shared : cuts[i];
+    }
+    for (size_t line = 0; line < region->line_count; line++) {
+        size_t first = region->lines[line].at + (size_t)cuts[line], end = line_end(region, line);
+        size_t bytes = end - first + (line + 1 < region->line_count); /* the line end with it */
+        memmove(region->clean + to, region->clean + first, bytes);
+        memmove(region->raw_of + to, region->raw_of + first, bytes * sizeof *region->raw_of);
+        region->lines[line].at = (uint16_t)to;
+        to += bytes;
+    }
+    region->clean_bytes = to;
+}
+
+static void squeeze(hr__region *region)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < region->clean_bytes; i++) {
+        unsigned char letter = hr__squeezed[(unsigned char)region->clean[i]];
+        region->letters[count] = (char)letter;
+        region->clean_of[count] = (uint16_t)i;
+        count += letter != 0;
+    }
+    region->letter_count = count;
+}
+
+void hr__region_fill(hr__region *region, const char *raw, size_t size_bytes, bool is_line_start)
+{
+    if (size_bytes > HR__REGION_BYTES)
+        size_bytes = HR__REGION_BYTES;
+    region->raw_bytes = size_bytes;
+    clean_lines(region, raw, size_bytes, is_line_start);
+    if (region->line_count >= 3 && region->line_count < HR__REGION_MOST_LINES)
+        cut_shared_prefixes(region);
+    squeeze(region);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+size_t hr__region_letter_at(const hr__region *region, size_t raw_at)
+{
+    size_t first = 0, last = region->letter_count;
+    while (first < last) {
+        size_t middle = first + (last - first) / 2;
+        if (region->raw_of[region->clean_of[middle]] < raw_at)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first;
+}
+
+size_t hr__region_raw_end(const hr__region *region, size_t letter_count)
+{
+    if (letter_count == 0)
+        return 0;
+    if (letter_count > region->letter_count)
+        letter_count = region->letter_count;
+    return region->raw_of[region->clean_of[letter_count - 1]] + (size_t)1;
+}
+
+bool hr__region_has(const hr__region *region, hr__word word, size_t first, size_t last, size_t *at)
+{
+    const char *text = hr__word_text(word);
+    size_t length = strlen(text), end = region->letter_count;
+    if (last < end && length < end - last)
+        end = last + length;
+    if (first >= end)
+        return false;
+    const char *found = memmem(region->letters + first, end - first, text, length);
+    if (found != NULL && at != NULL)
+        *at = (size_t)(found - region->letters);
+    return found != NULL;
+}
+
+bool hr__region_continues(const hr__region *region, size_t at, const char *text)
+{
+    while (*text != '\0' && at < region->letter_count && region->letters[at] == *text) {
+        text++;
+        at++;
+    }
+    return *text == '\0';
+}
+
+bool hr__region_precedes(const hr__region *region, size_t at, const char *text)
+{
+    size_t length = strlen(text);
+    return length <= at && at <= region->letter_count &&
+           memcmp(region->letters + at - length, text, length) == 0;
+}
+
+/* Its number; line_count where there is none. */
+static size_t line_of(const hr__region *region, size_t letter)
+{
+    size_t clean = letter < region->letter_count ? region->clean_of[letter] : region->clean_bytes;
+    size_t i = region->line_count;
+    while (i > 0 && region->lines[i - 1].at > clean)
+        i--;
+    return i > 0 ? i - 1 : region->line_count;
+}
+
+size_t hr__region_line_start(const hr__region *region, size_t letter)
+{
+    size_t line = line_of(region, letter);
+    return line < region->line_count ? region->lines[line].at : 0;
+}
+
+/* A bare number is a rank where its neighbours have one too. */
+int hr__region_rank(const hr__region *region, size_t letter)
+{
+    size_t line = line_of(region, letter);
+    if (line == region->line_count)
+        return -1;
+    bool is_believed = !region->lines[line].rank.is_bare || region->line_count == 1 ||
+                       (line > 0 && region->lines[line - 1].rank.is_bare) ||
+                       (line + 1 < region->line_count && region->lines[line + 1].rank.is_bare);
+    return is_believed ? region->lines[line].rank.rank : -1;
+}
+
+/* ---- quoting --------------------------------------------------------------------------------- */
+
+/* The longest of the lines from `at` to `end`: where a terminal broke them, if it did. */
+static size_t longest_line(const char *text, size_t at, size_t end)
+{
+    size_t longest = 0;
+    while (at < end) {
+        const char *line_end = memchr(text + at, '\n', end - at);
+        size_t length = line_end != NULL ? (size_t)(line_end - text) - at : end - at;
+        longest = length > longest ? length : longest;
+        at += length + 1;
+    }
+    return longest;
+}
+
+static bool is_word_byte(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* Lines that are as long as the longest were broken by a terminal, in the middle of a word too;
+ * shorter ones where their writer meant to. */
+void hr__region_quote(const hr__region *region, size_t first, size_t end, char *out,
+                      size_t out_bytes)
+{
+    size_t length = 0, line_length = 0;
+    out[0] = '\0';
+    if (first >= end || end > region->letter_count)
+        return;
+    size_t at = region->clean_of[first], clean_end = region->clean_of[end - 1] + (size_t)1;
+    while (clean_end < region->clean_bytes && (unsigned char)region->clean[clean_end] > ' ' &&
+           hr__squeezed[(unsigned char)region->clean[clean_end]] == 0)
+        clean_end++; /* a closing quote */
+    size_t width = longest_line(region->clean, hr__region_line_start(region, first), clean_end);
+    line_length = at - hr__region_line_start(region, first);
+    while (at < clean_end) {
+        const char *text = region->clean + at;
+        uint32_t character;
+        size_t taken = hr__utf8_next(text, clean_end - at, &character);
+        at += taken;
+        line_length += taken;
+        bool is_break = character == '\n', is_blank = character == ' ' || character == '\t';
+        if (is_break) {
+            bool is_inside_word = line_length - 1 == width && length > 0 && at < clean_end &&
+                                  is_word_byte(out[length - 1]) && is_word_byte(region->clean[at]);
+            line_length = 0;
+            if (is_inside_word)
+                continue;
+        }
+        if (is_break || is_blank) {
+            if (length == 0 || out[length - 1] == ' ')
+                continue;
+            text = " ";
+            taken = 1;
+        } else if (character == HR__UTF8_INVALID) {
+            text = "?";
+        }
+        if (length + taken >= out_bytes)
+            break;
+        memcpy(out + length, text, taken);
+        length += taken;
+    }
+    while (length > 0 && out[length - 1] == ' ')
+        length--;
+    out[length] = '\0';
+}

@@ -1,0 +1,61 @@
+/* step_log.h - steps and their memory, as people log them.
+ *
+ * JSON lines ({"step": 50, "allocated": 3446711910}), also as one array or inside a log line; CSV
+ * and other tables with a header (step,allocated_gb); and what people print (`step 50: 3.21 GB`,
+ * `epoch 1 iter 50 loss 0.4 mem 3.21GB`, `[50/1000] ... max_mem: 3287M`). Fed piece by piece, in
+ * one pass; keeps at most HR__STEP_LOG_MOST points, thinned evenly when there are more.
+ *
+ * Units. GB, G and GiB are all 2^30, MB, M and MiB 2^20: those who print one mostly mean the other,
+ * and a trend does not care. Without a unit the size of the numbers decides, for all of them
+ * together: bytes, MB or GB.
+ *
+ * A text may hold several logs (of several ranks, of training and of something else). Lines with
+ * the same name for memory, of the same rank, are one log; the one with steps and with most lines
+ * is given. */
+#ifndef HR_FORMAT_STEP_LOG_H
+#define HR_FORMAT_STEP_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/status.h"
+#include "model/memory_model.h" /* HR__UNKNOWN_BYTES */
+
+#define HR__STEP_LOG_MOST 16384 /* points that are kept; a power of two */
+#define HR__STEP_LOG_NAME_BYTES 64
+
+typedef struct hr__step_point {
+    double step;              /* as written; a number of its own where the line has none */
+    uint64_t allocated_bytes; /* or whatever memory the line names */
+    uint64_t reserved_bytes;  /* HR__UNKNOWN_BYTES */
+} hr__step_point;
+
+typedef struct hr__step_log_scan hr__step_log_scan;
+
+typedef struct hr__step_log {
+    const hr__step_point *points; /* the scan's, in the text's order */
+    size_t point_count;
+    uint64_t line_count;   /* of the text */
+    uint64_t found_count;  /* points, before thinning; of very many an estimate */
+    const char *form;      /* static: "JSON lines", "CSV", "text"; "" without points */
+    const char *step_name; /* static: "step", "epoch"; "line" where lines have no step */
+    char memory_name[HR__STEP_LOG_NAME_BYTES]; /* what the memory is called there: "allocated",
+                                                  "max_mem"; "" = nothing */
+    bool is_peak; /* max_memory..., max_mem, peak: never falls, so a step of it is no leak */
+} hr__step_log;
+
+/* HR_ERR_HOST_MEMORY. */
+HR_MUST_CHECK hr_status hr__step_log_scan_create(hr__step_log_scan **out);
+void hr__step_log_scan_destroy(hr__step_log_scan *scan); /* NULL does nothing */
+
+/* Pieces may end anywhere. HR_ERR_HOST_MEMORY: the piece may have been read in part. */
+HR_MUST_CHECK hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const char *bytes,
+                                               size_t size_bytes);
+
+/* After the last piece. `*out` is valid until destroy. No points where it is no step log: fewer
+ * than three lines of one form, or so few of the text's lines that they may be chance.
+ * HR_ERR_HOST_MEMORY. */
+HR_MUST_CHECK hr_status hr__step_log_scan_finish(hr__step_log_scan *scan, hr__step_log *out);
+
+#endif /* HR_FORMAT_STEP_LOG_H */

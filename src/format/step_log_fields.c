@@ -1,0 +1,472 @@
+/* step_log_fields.c - the words in the names of fields.
+ *
+ * There is no list of names: every project invents its own. There is a list of words that names are
+ * made of (mem, alloc, peak, reserved, gpu; step, iter; free, total, time ...), and rules for what
+ * they mean together. A word that turns the meaning ("free memory", "step time", "memory_fraction")
+ * makes the field another thing, whatever else the name says: a figure missed costs a point, and a
+ * figure mistaken costs the verdict. */
+#include "format/step_log_fields.h"
+
+#include <stdint.h>
+#include <stdlib.h> /* bsearch */
+#include <string.h>
+
+#define KIB 1024.0
+#define MIB (1024.0 * KIB)
+#define GIB (1024.0 * MIB)
+#define TIB (1024.0 * GIB)
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { MOST_WORD_BYTES = 24 };
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+enum {
+    STEP = 1 << 0,
+    EPOCH = 1 << 1,
+    MEMORY = 1 << 2,
+    ALLOCATED = 1 << 3, /* says by itself that it is memory */
+    RESERVED = 1 << 4,
+    PEAK = 1 << 5,
+    USED = 1 << 6, /* of memory: what is allocated */
+    GPU = 1 << 7,  /* or the number of one */
+    RANK = 1 << 8,
+    BATCH = 1 << 9,      /* a step where nothing better is there */
+    ELSEWHERE = 1 << 10, /* it is about something else */
+    GLOBAL = 1 << 11,    /* the step of the whole run */
+    UNIT = 1 << 12,
+    SHORT = 1 << 13, /* a word so short that the number must have a unit */
+    CACHE = 1 << 14, /* of memory: what is reserved */
+
+    SHOWN = MEMORY | ALLOCATED | RESERVED | PEAK | USED | GPU | CACHE /* in the memory's name */
+};
+
+typedef struct word_meaning {
+    const char *word;
+    int flags;
+    double unit_bytes;
+} word_meaning;
+
+/* By word, as bsearch() wants it. */
+static const word_meaning words[] = {
+    {"active", USED, 0},
+    {"alloc", ALLOCATED, 0},
+    {"allocated", ALLOCATED, 0},
+    {"allocation", ALLOCATED | SHORT, 0},
+    {"allowed", ELSEWHERE, 0},
+    {"avail", ELSEWHERE, 0},
+    {"available", ELSEWHERE, 0},
+    {"bandwidth", ELSEWHERE, 0},
+    {"batch", BATCH, 0},
+    {"bus", ELSEWHERE, 0},
+    {"bw", ELSEWHERE, 0},
+    {"byte", UNIT, 1},
+    {"bytes", UNIT, 1},
+    {"ca", RESERVED | SHORT, 0}, /* DeepSpeed: cached */
+    {"cache", CACHE, 0},
+    {"cached", CACHE, 0},
+    {"capacity", ELSEWHERE, 0},
+    {"checkpoint", ELSEWHERE, 0},
+    {"ckpt", ELSEWHERE, 0},
+    {"clock", ELSEWHERE, 0},
+    {"count", ELSEWHERE, 0},
+    {"cpu", ELSEWHERE, 0},
+    {"cuda", GPU, 0},
+    {"delta", ELSEWHERE, 0},
+    {"device", GPU, 0},
+    {"diff", ELSEWHERE, 0},
+    {"disk", ELSEWHERE, 0},
+    {"download", ELSEWHERE, 0},
+    {"downloaded", ELSEWHERE, 0},
+    {"downloading", ELSEWHERE, 0},
+    {"efficient", ELSEWHERE, 0},
+    {"ep", EPOCH, 0},
+    {"epoch", EPOCH, 0},
+    {"eta", ELSEWHERE, 0},
+    {"file", ELSEWHERE, 0},
+    {"files", ELSEWHERE, 0},
+    {"flops", ELSEWHERE, 0},
+    {"frac", ELSEWHERE, 0},
+    {"fraction", ELSEWHERE, 0},
+    {"fragmentation", ELSEWHERE, 0},
+    {"free", ELSEWHERE, 0},
+    {"freed", ELSEWHERE, 0},
+    {"gb", UNIT, GIB},
+    {"gib", UNIT, GIB},
+    {"global", GLOBAL, 0},
+    {"gpu", GPU, 0},
+    {"host", ELSEWHERE, 0},
+    {"inactive", ELSEWHERE, 0},
+    {"it", STEP, 0},
+    {"iter", STEP, 0},
+    {"iteration", STEP, 0},
+    {"iterations", STEP, 0},
+    {"iters", STEP, 0},
+    {"itr", STEP, 0},
+    {"kb", UNIT, KIB},
+    {"kib", UNIT, KIB},
+    {"kv", ELSEWHERE, 0},
+    {"left", ELSEWHERE, 0},
+    {"limit", ELSEWHERE, 0},
+    {"loss", ELSEWHERE, 0},
+    {"lr", ELSEWHERE, 0},
+    {"ma", ALLOCATED | SHORT, 0}, /* DeepSpeed: memory allocated */
+    {"max", PEAK, 0},
+    {"maximum", PEAK, 0},
+    {"mb", UNIT, MIB},
+    {"mib", UNIT, MIB},
+    {"min", ELSEWHERE, 0},
+    {"mins", ELSEWHERE, 0},
+    {"minutes", ELSEWHERE, 0},
+    {"model", ELSEWHERE, 0},
+    {"ms", ELSEWHERE, 0},
+    {"num", ELSEWHERE, 0},
+    {"oom", ELSEWHERE, 0},
+    {"ooms", ELSEWHERE, 0},
+    {"param", ELSEWHERE, 0},
+    {"parameters", ELSEWHERE, 0},
+    {"params", ELSEWHERE, 0},
+    {"pct", ELSEWHERE, 0},
+    {"peak", PEAK, 0},
+    {"peaked", PEAK, 0},
+    {"per", ELSEWHERE, 0},
+    {"percent", ELSEWHERE, 0},
+    {"percentage", ELSEWHERE, 0},
+    {"pinned", ELSEWHERE, 0},
+    {"power", ELSEWHERE, 0},
+    {"ram", ELSEWHERE, 0},
+    {"rank", RANK, 0},
+    {"rate", ELSEWHERE, 0},
+    {"ratio", ELSEWHERE, 0},
+    {"remaining", ELSEWHERE, 0},
+    {"res", RESERVED | SHORT, 0},
+    {"reserved", RESERVED, 0},
+    {"retries", ELSEWHERE, 0},
+    {"rss", ELSEWHERE, 0},
+    {"s", ELSEWHERE, 0},
+    {"saved", ELSEWHERE, 0},
+    {"saving", ELSEWHERE, 0},
+    {"sec", ELSEWHERE, 0},
+    {"seconds", ELSEWHERE, 0},
+    {"secs", ELSEWHERE, 0},
+    {"shm", ELSEWHERE, 0},
+    {"size", ELSEWHERE, 0},
+    {"step", STEP, 0},
+    {"steps", STEP, 0},
+    {"swap", ELSEWHERE, 0},
+    {"sys", ELSEWHERE, 0},
+    {"system", ELSEWHERE, 0},
+    {"temp", ELSEWHERE, 0},
+    {"temperature", ELSEWHERE, 0},
+    {"threshold", ELSEWHERE, 0},
+    {"throughput", ELSEWHERE, 0},
+    {"time", ELSEWHERE, 0},
+    {"timestep", STEP, 0},
+    {"timesteps", STEP, 0},
+    {"tokens", ELSEWHERE, 0},
+    {"total", ELSEWHERE, 0},
+    {"tried", ELSEWHERE, 0},
+    {"update", STEP, 0},
+    {"updates", STEP, 0},
+    {"upload", ELSEWHERE, 0},
+    {"uploaded", ELSEWHERE, 0},
+    {"usage", USED, 0},
+    {"use", USED, 0},
+    {"used", USED, 0},
+    {"util", ELSEWHERE, 0},
+    {"utilisation", ELSEWHERE, 0},
+    {"utilization", ELSEWHERE, 0},
+    {"vram", MEMORY | GPU, 0},
+};
+
+static int compare_words(const void *key, const void *element)
+{
+    return strcmp(key, ((const word_meaning *)element)->word);
+}
+
+static bool ends_with(const char *word, size_t size, const char *ending)
+{
+    size_t ending_size = strlen(ending);
+    return size >= ending_size && memcmp(word + size - ending_size, ending, ending_size) == 0;
+}
+
+/* mem, memory, maxmem, gpumemory, memused, memalloc; not member, memcpy or remembered. */
+static int memory_flags(const char *word, size_t size)
+{
+    static const word_meaning parts[] = {
+        {"", 0, 0},         {"alloc", ALLOCATED, 0}, {"gb", UNIT, GIB}, {"gpu", GPU, 0},
+        {"max", PEAK, 0},   {"mb", UNIT, MIB},       {"peak", PEAK, 0}, {"reserved", RESERVED, 0},
+        {"usage", USED, 0}, {"used", USED, 0},       {"use", USED, 0},
+    };
+    if (ends_with(word, size, "mem") || ends_with(word, size, "memory"))
+        return MEMORY | (strncmp(word, "max", 3) == 0 || strncmp(word, "peak", 4) == 0 ? PEAK : 0);
+    if (strncmp(word, "mem", 3) != 0)
+        return 0;
+    const char *rest = word + (strncmp(word, "memory", 6) == 0 ? 6 : 3);
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        if (strcmp(rest, parts[i].word) == 0)
+            return MEMORY | (parts[i].flags & ~UNIT);
+    return 0;
+}
+
+static word_meaning meaning_of_word(const char *word, size_t size)
+{
+    const word_meaning *known = bsearch(word, words, COUNT_OF(words), sizeof *words, compare_words);
+    if (known != NULL)
+        return *known;
+    return (word_meaning){word, memory_flags(word, size), 0};
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static bool is_upper(char byte)
+{
+    return byte >= 'A' && byte <= 'Z';
+}
+
+static char lower(char byte)
+{
+    return is_upper(byte) ? (char)(byte + ('a' - 'A')) : byte;
+}
+
+/* Does another word begin at `at`, in the middle of letters? memUsed is two, MiB is one. */
+static bool is_hump(const char *name, size_t at)
+{
+    return is_upper(name[at]) && !is_upper(name[at - 1]) &&
+           !(name[at] == 'B' && name[at - 1] == 'i');
+}
+
+/* Everything that the words of a name say, without order. */
+typedef struct name_words {
+    int flags;
+    int allocated_count;
+    double unit_bytes;
+    size_t first, end; /* from the first word about memory to the last */
+    bool has_unknown;  /* words that mean nothing here */
+} name_words;
+
+static void note_word(name_words *said, const char *name, size_t begin, size_t end)
+{
+    char word[MOST_WORD_BYTES];
+    size_t size = end - begin;
+    if (size >= sizeof word) {
+        said->has_unknown = true;
+        return;
+    }
+    for (size_t i = 0; i < size; i++)
+        word[i] = lower(name[begin + i]);
+    word[size] = '\0';
+    word_meaning meaning = meaning_of_word(word, size);
+    if (meaning.flags == 0) {
+        said->has_unknown = true;
+        return;
+    }
+    if ((meaning.flags & SHOWN) != 0) {
+        if (said->end == 0)
+            said->first = begin;
+        said->end = end;
+    }
+    said->flags |= meaning.flags;
+    said->allocated_count += (meaning.flags & ALLOCATED) != 0;
+    if (meaning.unit_bytes != 0)
+        said->unit_bytes = meaning.unit_bytes;
+}
+
+static name_words words_of(const char *name, size_t size_bytes)
+{
+    name_words said = {0};
+    for (size_t at = 0; at < size_bytes;) {
+        if (name[at] == '%')
+            said.flags |= ELSEWHERE;
+        if (!is_letter(name[at])) {
+            at++;
+            continue;
+        }
+        size_t begin = at++;
+        while (at < size_bytes && is_letter(name[at]) && !is_hump(name, at))
+            at++;
+        note_word(&said, name, begin, at);
+    }
+    return said;
+}
+
+static void set_kind(hr__field *field, hr__field_kind kind, int weight)
+{
+    field->kind = kind;
+    field->weight = weight;
+}
+
+static void weigh_step(const name_words *said, hr__field *field)
+{
+    enum { MEMORY_WORDS = MEMORY | ALLOCATED | RESERVED | USED | CACHE | UNIT };
+    if ((said->flags & (PEAK | MEMORY_WORDS)) != 0)
+        field->kind = HR__FIELD_OTHER; /* max_steps, steps_mb */
+    else if ((said->flags & STEP) != 0)
+        set_kind(field, HR__FIELD_STEP, (said->flags & GLOBAL) != 0 ? 7 : 6);
+    else if ((said->flags & EPOCH) != 0)
+        set_kind(field, HR__FIELD_EPOCH, 1);
+    else
+        set_kind(field, HR__FIELD_STEP, 2);
+}
+
+static void weigh_memory(const name_words *said, hr__field *field)
+{
+    bool is_memory = (said->flags & (MEMORY | ALLOCATED | RESERVED)) != 0;
+    bool is_bare = (said->flags & SHORT) != 0 && (said->flags & MEMORY) == 0;
+    bool is_reserved = (said->flags & RESERVED) != 0 || ((said->flags & CACHE) != 0 && is_memory);
+    field->unit_bytes = said->unit_bytes;
+    field->is_peak = (said->flags & PEAK) != 0;
+    if (!is_memory) {
+        /* "gpu", "peak", "used", "gb" alone: memory if it is measured in bytes. */
+        bool has_word = (said->flags & (GPU | PEAK | USED)) != 0;
+        bool is_only_unit = !has_word && said->unit_bytes >= MIB && !said->has_unknown;
+        if (!(has_word || is_only_unit) || (said->flags & CACHE) != 0)
+            return;
+        set_kind(field, HR__FIELD_ALLOCATED, field->is_peak ? 2 : 3);
+        field->needs_unit = said->unit_bytes == 0;
+        field->may_be_rank = said->flags == GPU;
+        return;
+    }
+    field->needs_unit = is_bare && said->unit_bytes == 0;
+    field->kind = is_reserved ? HR__FIELD_RESERVED : HR__FIELD_ALLOCATED;
+    field->weight = (said->flags & ALLOCATED) != 0 || is_reserved ? 8 : 6;
+    if (field->is_peak)
+        field->weight -= 3;
+}
+
+hr__field hr__field_of_name(const char *name, size_t size_bytes)
+{
+    name_words said = words_of(name, size_bytes);
+    hr__field field = {.name = name + said.first, .name_bytes = said.end - said.first};
+    if ((said.flags & ELSEWHERE) != 0 || said.allocated_count > 1) { /* two: a running total */
+        field.kind = HR__FIELD_OTHER;
+        return field;
+    }
+    if ((said.flags & (STEP | EPOCH | BATCH)) != 0 &&
+        (said.flags & (MEMORY | ALLOCATED | RESERVED)) == 0)
+        weigh_step(&said, &field);
+    else if (said.flags == RANK || said.flags == (RANK | GPU))
+        field.kind = HR__FIELD_RANK;
+    else
+        weigh_memory(&said, &field);
+    if (field.kind == HR__FIELD_NONE && (said.has_unknown || said.flags != 0))
+        field.kind = HR__FIELD_UNKNOWN;
+    return field;
+}
+
+/* ---- sightings ------------------------------------------------------------------------------- */
+
+void hr__sighting_init(hr__sighting *sighting)
+{
+    *sighting = (hr__sighting){.rank = -1};
+}
+
+/* Bytes beyond any machine are no memory. */
+static bool is_plausible(double value, double unit_bytes)
+{
+    return value >= 0 && value * (unit_bytes != 0 ? unit_bytes : 1) <= 1024 * TIB;
+}
+
+static void set_name(hr__sighting *sighting, const hr__field *field)
+{
+    size_t size = field->name_bytes < sizeof sighting->name - 1 ? field->name_bytes
+                                                                : sizeof sighting->name - 1;
+    memcpy(sighting->name, field->name, size);
+    sighting->name[size] = '\0';
+}
+
+static void offer_memory(hr__sighting *sighting, const hr__field *field,
+                         const hr__written_number *number)
+{
+    double unit_bytes = number->unit_bytes != 0 ? number->unit_bytes : field->unit_bytes;
+    if ((field->needs_unit && unit_bytes == 0) || !is_plausible(number->value, unit_bytes))
+        return;
+    int weight = 2 * field->weight + (unit_bytes != 0);
+    if (field->kind == HR__FIELD_RESERVED) {
+        if (weight > sighting->reserved_weight) {
+            sighting->reserved_weight = weight;
+            sighting->reserved = number->value;
+            sighting->reserved_unit_bytes = unit_bytes;
+            if (sighting->allocated_weight == 0) {
+                set_name(sighting, field);
+                sighting->is_peak = field->is_peak;
+            }
+        }
+    } else if (weight > sighting->allocated_weight) {
+        sighting->allocated_weight = weight;
+        sighting->allocated = number->value;
+        sighting->allocated_unit_bytes = unit_bytes;
+        sighting->is_peak = field->is_peak;
+        set_name(sighting, field);
+    }
+}
+
+static void offer_rank(hr__sighting *sighting, const hr__written_number *number)
+{
+    enum { MOST_RANKS = 1 << 20 };
+    if (number->is_whole && number->unit_bytes == 0 && number->value < MOST_RANKS &&
+        sighting->rank < 0)
+        sighting->rank = (int)number->value;
+}
+
+void hr__sighting_offer(hr__sighting *sighting, const hr__field *field,
+                        const hr__written_number *number)
+{
+    if (number->is_other)
+        return;
+    switch (field->kind) {
+    case HR__FIELD_STEP:
+    case HR__FIELD_EPOCH:
+        if (number->unit_bytes == 0 && field->weight > sighting->step_weight) {
+            sighting->step = number->value;
+            sighting->step_weight = field->weight;
+            sighting->is_epoch = field->kind == HR__FIELD_EPOCH;
+        }
+        break;
+    case HR__FIELD_RANK:
+        offer_rank(sighting, number);
+        break;
+    case HR__FIELD_ALLOCATED:
+    case HR__FIELD_RESERVED:
+        if (field->may_be_rank)
+            offer_rank(sighting, number);
+        offer_memory(sighting, field, number);
+        break;
+    case HR__FIELD_NONE:
+    case HR__FIELD_UNKNOWN:
+    case HR__FIELD_OTHER:
+        break;
+    }
+}
+
+void hr__sighting_merge(hr__sighting *sighting, const hr__sighting *other)
+{
+    if (other->step_weight > sighting->step_weight) {
+        sighting->step = other->step;
+        sighting->step_weight = other->step_weight;
+        sighting->is_epoch = other->is_epoch;
+    }
+    if (other->allocated_weight > sighting->allocated_weight ||
+        (sighting->allocated_weight == 0 && other->reserved_weight > sighting->reserved_weight)) {
+        memcpy(sighting->name, other->name, sizeof sighting->name);
+        sighting->is_peak = other->is_peak;
+    }
+    if (other->allocated_weight > sighting->allocated_weight) {
+        sighting->allocated = other->allocated;
+        sighting->allocated_unit_bytes = other->allocated_unit_bytes;
+        sighting->allocated_weight = other->allocated_weight;
+    }
+    if (other->reserved_weight > sighting->reserved_weight) {
+        sighting->reserved = other->reserved;
+        sighting->reserved_unit_bytes = other->reserved_unit_bytes;
+        sighting->reserved_weight = other->reserved_weight;
+    }
+    if (sighting->rank < 0)
+        sighting->rank = other->rank;
+}

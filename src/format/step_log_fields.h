@@ -1,0 +1,74 @@
+/* step_log_fields.h - what a name and a number of a log mean together.
+ *
+ * Every form of step log comes down to fields: a name ("max_mem", "memory/allocated (GiB)", "GPU
+ * memory allocated") and a number, with a unit or without. The name's words say whether it is a
+ * step, memory, or neither; of several candidates in one line the best is kept in a *sighting*. */
+#ifndef HR_FORMAT_STEP_LOG_FIELDS_H
+#define HR_FORMAT_STEP_LOG_FIELDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "format/step_log.h" /* HR__STEP_LOG_NAME_BYTES */
+
+typedef enum hr__field_kind {
+    HR__FIELD_NONE,    /* no words at all */
+    HR__FIELD_UNKNOWN, /* words that mean nothing here */
+    HR__FIELD_OTHER,   /* something else for certain: time, loss, free memory, host memory */
+    HR__FIELD_STEP,
+    HR__FIELD_EPOCH,
+    HR__FIELD_ALLOCATED,
+    HR__FIELD_RESERVED,
+    HR__FIELD_RANK
+} hr__field_kind;
+
+typedef struct hr__field {
+    hr__field_kind kind;
+    int weight;        /* among fields of its kind the heavier one is believed */
+    double unit_bytes; /* said by the name; 0 = not said */
+    bool needs_unit;   /* memory only if the number has a unit: "gpu", "peak" */
+    bool may_be_rank;  /* "gpu" with a whole number */
+    bool is_peak;
+    const char *name; /* the part of the name that matters; borrowed */
+    size_t name_bytes;
+} hr__field;
+
+/* How a number was written. */
+typedef struct hr__written_number {
+    double value;
+    double unit_bytes;    /* 0 = none */
+    bool is_whole;        /* no point, no exponent */
+    bool has_letter_unit; /* G or M alone, which stand for other things, too */
+    bool is_other;        /* a percentage, a rate, a time, a count with a unit of its own */
+    size_t size_bytes;    /* of the text, the unit included */
+} hr__written_number;
+
+typedef struct hr__sighting {
+    double step, allocated, reserved;
+    double allocated_unit_bytes, reserved_unit_bytes;   /* 0 = not said */
+    int step_weight, allocated_weight, reserved_weight; /* 0 = not seen */
+    int rank;                                           /* -1 = not said */
+    bool is_epoch, is_peak;
+    char name[HR__STEP_LOG_NAME_BYTES];
+} hr__sighting;
+
+/* What the words of a name say. `name` need not end in a zero. */
+hr__field hr__field_of_name(const char *name, size_t size_bytes);
+
+/* Reads the number at `text`, which begins with a digit, or a point before one. Groups of three
+ * digits with commas are read where `has_groups`. */
+hr__written_number hr__read_number(const char *text, size_t size_bytes, bool has_groups);
+
+void hr__sighting_init(hr__sighting *sighting);
+void hr__sighting_offer(hr__sighting *sighting, const hr__field *field,
+                        const hr__written_number *number);
+
+/* What `other` saw and `sighting` did not, or less well. */
+void hr__sighting_merge(hr__sighting *sighting, const hr__sighting *other);
+
+static inline bool hr__sighting_has_memory(const hr__sighting *sighting)
+{
+    return sighting->allocated_weight != 0 || sighting->reserved_weight != 0;
+}
+
+#endif /* HR_FORMAT_STEP_LOG_FIELDS_H */

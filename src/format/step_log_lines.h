@@ -1,0 +1,82 @@
+/* step_log_lines.h - one line of a step log, in each of its forms.
+ *
+ * step_log.c cuts a text into lines and keeps the points; whether a line is worth reading is seen
+ * in step_log_hints.c, and what it says is found in one of three: in a sentence (step_log_text.c),
+ * in JSON or a dict of Python's (step_log_json.c), in a row of a table (step_log_table.c). */
+#ifndef HR_FORMAT_STEP_LOG_LINES_H
+#define HR_FORMAT_STEP_LOG_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/step_log_fields.h"
+
+/* ---- hints ----------------------------------------------------------------------------------- */
+
+/* Does a word of memory or a unit of bytes stand anywhere in the line? */
+bool hr__step_hint_in_line(const char *line, size_t size_bytes);
+
+/* From the beginning of a line, how many bytes of whole lines may be left out, because nothing in
+ * them is a hint or begins JSON. Adds to `*line_count` how many lines those are. */
+size_t hr__step_dull_bytes(const char *bytes, size_t size_bytes, uint64_t *line_count);
+
+/* ---- sentences ------------------------------------------------------------------------------- */
+
+/* What a line says, if it says something about memory. Only the first few thousand bytes of a line
+ * are looked at. */
+bool hr__step_text_read(const char *line, size_t size_bytes, hr__sighting *out);
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* Called for every object that names memory. */
+typedef void (*hr__sighting_sink)(void *context, const hr__sighting *sighting);
+
+enum { HR__STEP_JSON_MOST_DEPTH = 8, HR__STEP_JSON_KEY_BYTES = 64 };
+
+typedef struct hr__step_json_key {
+    char text[HR__STEP_JSON_KEY_BYTES];
+    size_t size_bytes; /* 0 = none */
+} hr__step_json_key;
+
+typedef struct hr__step_json_frame {
+    hr__sighting sighting;
+    hr__step_json_key key; /* of the object in the one around it */
+    bool is_list;
+} hr__step_json_frame;
+
+/* A walk that may be continued with the next line: an object may be spread over many. */
+typedef struct hr__step_json {
+    hr__step_json_frame frames[HR__STEP_JSON_MOST_DEPTH];
+    size_t depth;          /* open brackets; those beyond the frames are only counted */
+    hr__step_json_key key; /* whose value comes next */
+    hr__sighting_sink sink;
+    void *sink_context;
+} hr__step_json;
+
+void hr__step_json_init(hr__step_json *json, hr__sighting_sink sink, void *sink_context);
+void hr__step_json_reset(hr__step_json *json);
+void hr__step_json_walk(hr__step_json *json, const char *text, size_t size_bytes);
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+enum { HR__STEP_TABLE_MOST_COLUMNS = 64, HR__STEP_TABLE_HEADER_BYTES = 2048 };
+
+typedef struct hr__step_table {
+    bool is_open;   /* a header was seen, and its rows are expected */
+    bool has_step;  /* a column of steps */
+    char separator; /* '\0' = one column; ' ' = any number of spaces */
+    size_t column_count;
+    size_t miss_count, most_misses; /* lines since the last row */
+    hr__field columns[HR__STEP_TABLE_MOST_COLUMNS];
+    char header[HR__STEP_TABLE_HEADER_BYTES]; /* what the names of the columns point into */
+} hr__step_table;
+
+/* Is this line a header with memory among its columns? Then `table` is open. */
+bool hr__step_table_read_header(hr__step_table *table, const char *line, size_t size_bytes);
+
+/* Is this line a row of the open table? Too many that are not close it. */
+bool hr__step_table_read_row(hr__step_table *table, const char *line, size_t size_bytes,
+                             hr__sighting *out);
+
+#endif /* HR_FORMAT_STEP_LOG_LINES_H */

@@ -1,0 +1,300 @@
+/* step_log_text.c - a line as a person prints it.
+ *
+ * A name stands before its number (`mem 3.21GB`, `max_mem: 3287M`, `GPU memory allocated = 3.21`)
+ * or behind it (`3.21 GB allocated`). So the line is read from number to number: the words since
+ * the last one are the name, and where they say nothing, those up to the next one. What is written
+ * n/m is a step of so many where no name says otherwise, unless it is a date.
+ *
+ * A number with nothing but GB behind it (`step 50: 3.21 GB`) is memory only in a line that has a
+ * step. */
+#include "format/step_log_lines.h"
+
+#include <string.h>
+
+enum {
+    MOST_LINE_BYTES = 4096,
+    MOST_NAME_BYTES = 96,          /* of the words before a number, the last of them */
+    BAR_WEIGHT = 5,                /* of a progress bar's n/m, below a step that is called so */
+    FRACTION_WEIGHT = 4,           /* any other n/m */
+    WORDS_WEIGHT = 3,              /* n/m with words before it, `50 steps` */
+    UNIT_WEIGHT = 1,               /* nothing but GB */
+    LEAST_COUNT_OF_BYTES = 1 << 20 /* a number this large is bytes without saying so */
+};
+
+typedef struct text_reader {
+    const char *line;
+    size_t size;
+    size_t at;
+    size_t name_begin;
+    hr__sighting *sighting;
+    hr__field last_field;  /* of the last number */
+    bool last_lacked_unit; /* memory, and no unit: a number with one may follow */
+} text_reader;
+
+static bool is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/* A unit alone is a name in a table, and not in a sentence. */
+static bool is_memory(const hr__field *field)
+{
+    return (field->kind == HR__FIELD_ALLOCATED || field->kind == HR__FIELD_RESERVED) &&
+           field->name_bytes != 0;
+}
+
+static char byte_at(const text_reader *reader, size_t at)
+{
+    return at < reader->size ? reader->line[at] : '\0';
+}
+
+static size_t skip_spaces(const text_reader *reader, size_t at)
+{
+    while (at < reader->size && (reader->line[at] == ' ' || reader->line[at] == '\t'))
+        at++;
+    return at;
+}
+
+static hr__field field_before(const text_reader *reader)
+{
+    size_t begin = reader->name_begin;
+    if (reader->at - begin > MOST_NAME_BYTES)
+        begin = reader->at - MOST_NAME_BYTES;
+    return hr__field_of_name(reader->line + begin, reader->at - begin);
+}
+
+/* ---- n/m ------------------------------------------------------------------------------------- */
+
+typedef struct fraction {
+    hr__written_number first, second;
+    bool is_fraction;
+    bool is_date;
+    size_t end;
+} fraction;
+
+static bool is_clock(const text_reader *reader, size_t at)
+{
+    size_t digits = at;
+    while (digits < reader->size && is_digit(reader->line[digits]))
+        digits++;
+    return digits > at && digits <= at + 2 && byte_at(reader, digits) == ':' &&
+           is_digit(byte_at(reader, digits + 1));
+}
+
+static fraction read_fraction(const text_reader *reader)
+{
+    fraction read = {0};
+    const char *line = reader->line;
+    read.first = hr__read_number(line + reader->at, reader->size - reader->at, true);
+    read.end = reader->at + read.first.size_bytes;
+    size_t slash = skip_spaces(reader, read.end);
+    size_t second = skip_spaces(reader, slash + 1);
+    if (byte_at(reader, slash) != '/' || !is_digit(byte_at(reader, second)))
+        return read;
+    read.second = hr__read_number(line + second, reader->size - second, true);
+    read.is_fraction = true;
+    read.end = second + read.second.size_bytes;
+    size_t behind = skip_spaces(reader, read.end);
+    read.is_date = (byte_at(reader, read.end) == '/' && is_digit(byte_at(reader, read.end + 1))) ||
+                   is_clock(reader, behind);
+    return read;
+}
+
+static bool is_step_fraction(const fraction *read)
+{
+    return read->is_fraction && !read->is_date && read->first.is_whole && read->second.is_whole &&
+           read->first.unit_bytes == 0 && read->second.unit_bytes == 0 && !read->first.is_other &&
+           !read->second.is_other && read->first.value <= read->second.value;
+}
+
+/* ---- names behind the number ------------------------------------------------------------------
+ */
+
+typedef struct words_behind {
+    hr__field field;
+    size_t end;
+    bool are_next_name; /* a colon or a number follows: perhaps they name that */
+    bool is_named;      /* a colon does: certainly */
+} words_behind;
+
+static words_behind read_behind(const text_reader *reader, size_t at)
+{
+    size_t begin = at;
+    while (at < reader->size && at - begin < MOST_NAME_BYTES &&
+           (is_letter(reader->line[at]) || memchr(" \t_-", reader->line[at], 4) != NULL))
+        at++;
+    char next = byte_at(reader, at);
+    words_behind words = {.field = hr__field_of_name(reader->line + begin, at - begin), .end = at};
+    words.is_named = next == ':' || next == '=';
+    words.are_next_name = words.is_named || is_digit(next) || next == '(' || next == '[';
+    return words;
+}
+
+/* `50 steps`, and no rate. */
+static bool is_count_of_steps(const text_reader *reader, size_t at)
+{
+    size_t begin = skip_spaces(reader, at), end = begin;
+    while (is_letter(byte_at(reader, end)))
+        end++;
+    char next = byte_at(reader, skip_spaces(reader, end));
+    return end > begin && next != '/' && next != ':' && next != '=' && !is_digit(next) &&
+           hr__field_of_name(reader->line + begin, end - begin).kind == HR__FIELD_STEP;
+}
+
+/* ---- a number -------------------------------------------------------------------------------- */
+
+static void offer_step(text_reader *reader, const hr__written_number *number, int weight)
+{
+    hr__field field = {.kind = HR__FIELD_STEP, .weight = weight, .name = ""};
+    hr__sighting_offer(reader->sighting, &field, number);
+}
+
+/* A number without a name of memory before it, but with a unit of bytes. */
+static void take_nameless(text_reader *reader, const fraction *read,
+                          const hr__written_number *number, hr__field_kind before)
+{
+    words_behind words = read_behind(reader, read->end);
+    if (reader->last_lacked_unit && before == HR__FIELD_NONE) { /* `memory [0]: 3.21 GB` */
+        hr__sighting_offer(reader->sighting, &reader->last_field, number);
+        return;
+    }
+    if (!words.is_named && is_memory(&words.field)) {
+        hr__sighting_offer(reader->sighting, &words.field, number);
+        reader->at = words.end; /* they are not the next number's */
+        return;
+    }
+    bool is_something_else = words.field.kind == HR__FIELD_OTHER && !words.are_next_name;
+    bool is_ambiguous = number->has_letter_unit && number->unit_bytes != 1024.0 * 1024.0 * 1024.0;
+    if (before != HR__FIELD_NONE || read->is_fraction || is_something_else || is_ambiguous)
+        return;
+    hr__field field = {.kind = HR__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .name = ""};
+    hr__sighting_offer(reader->sighting, &field, number);
+}
+
+static void take_named(text_reader *reader, const fraction *read, const hr__field *field,
+                       const hr__written_number *number)
+{
+    if (is_memory(field)) {
+        words_behind words = read_behind(reader, read->end);
+        if (words.field.kind == HR__FIELD_OTHER && !words.are_next_name)
+            return; /* `GPU memory: 3.2 GB free` */
+        reader->last_lacked_unit = number->unit_bytes == 0 && field->unit_bytes == 0;
+        reader->last_field = *field;
+    }
+    hr__sighting_offer(reader->sighting, field, number);
+}
+
+/* At a digit. */
+static void take_number(text_reader *reader)
+{
+    fraction read = read_fraction(reader);
+    hr__written_number number = read.first;
+    size_t begin = reader->at;
+    bool lacked_unit = reader->last_lacked_unit;
+    if (read.is_fraction && number.unit_bytes == 0) { /* 3.21/24.00 GB */
+        number.unit_bytes = read.second.unit_bytes;
+        number.has_letter_unit = read.second.has_letter_unit;
+        number.is_other = number.is_other || read.second.is_other;
+    }
+    if (begin != 0 && reader->line[begin - 1] == '-' &&
+        (begin == 1 || !(is_letter(reader->line[begin - 2]) || is_digit(reader->line[begin - 2]))))
+        number.is_other = true; /* negative */
+    hr__field field = {0};
+    if (!read.is_date && !number.is_other)
+        field = field_before(reader);
+    reader->at = read.end;
+    if (read.is_date || number.is_other) {
+        if (!read.is_date && !read.is_fraction)
+            reader->at = begin + read.first.size_bytes;
+    } else if (field.kind == HR__FIELD_ALLOCATED && field.name_bytes == 0) {
+        /* `3 * GB, 4`: the unit belongs to what came before */
+    } else if (field.kind == HR__FIELD_NONE || field.kind == HR__FIELD_UNKNOWN) {
+        bool is_bar =
+            byte_at(reader, skip_spaces(reader, read.end)) == '[' ||
+            memchr(reader->line + reader->name_begin, '|', begin - reader->name_begin) != NULL;
+        if (is_step_fraction(&read))
+            offer_step(reader, &number,
+                       field.kind == HR__FIELD_UNKNOWN ? WORDS_WEIGHT
+                       : is_bar                        ? BAR_WEIGHT
+                                                       : FRACTION_WEIGHT);
+        else if (number.unit_bytes != 0)
+            take_nameless(reader, &read, &number, field.kind);
+        else if (number.is_whole && is_count_of_steps(reader, read.end))
+            offer_step(reader, &number, WORDS_WEIGHT);
+    } else {
+        take_named(reader, &read, &field, &number);
+    }
+    if (lacked_unit && reader->last_lacked_unit)
+        reader->last_lacked_unit = false; /* only for the number right behind */
+    reader->name_begin = reader->at;
+}
+
+/* ---- the line -------------------------------------------------------------------------------- */
+
+/* At a letter. Digits behind letters belong to the word (A100, fp16), but for step50 and gpu0. */
+static void take_word(text_reader *reader)
+{
+    size_t begin = reader->at;
+    while (is_letter(byte_at(reader, reader->at)))
+        reader->at++;
+    if (!is_digit(byte_at(reader, reader->at)))
+        return;
+    hr__field field = hr__field_of_name(reader->line + begin, reader->at - begin);
+    if (field.kind == HR__FIELD_STEP || field.kind == HR__FIELD_EPOCH ||
+        field.kind == HR__FIELD_RANK || field.may_be_rank)
+        return;
+    while (is_letter(byte_at(reader, reader->at)) || is_digit(byte_at(reader, reader->at)))
+        reader->at++;
+}
+
+/* Does a name end here? A bar may stand between a unit and its names:
+ * `memory (MB) | allocated: 3287`. */
+static bool is_separator(const text_reader *reader)
+{
+    char byte = reader->line[reader->at];
+    char next = byte_at(reader, reader->at + 1);
+    if (byte == ',' || byte == ';')
+        return true;
+    if (byte == '.')
+        return next == ' ';
+    if (byte == '-')
+        return next == ' ' && reader->at != 0 && reader->line[reader->at - 1] == ' ';
+    if (byte != '|')
+        return false;
+    hr__field field = field_before(reader);
+    return field.kind != HR__FIELD_NONE && !(is_memory(&field) && field.unit_bytes != 0);
+}
+
+bool hr__step_text_read(const char *line, size_t size_bytes, hr__sighting *out)
+{
+    text_reader reader = {
+        .line = line,
+        .size = size_bytes < MOST_LINE_BYTES ? size_bytes : MOST_LINE_BYTES,
+        .sighting = out,
+    };
+    hr__sighting_init(out);
+    while (reader.at < reader.size) {
+        char byte = line[reader.at];
+        if (is_digit(byte)) {
+            take_number(&reader);
+        } else if (is_letter(byte)) {
+            take_word(&reader);
+        } else {
+            if (is_separator(&reader))
+                reader.name_begin = reader.at + 1;
+            reader.at++;
+        }
+    }
+    /* Without a step, only what is said to be bytes: prose has memory and numbers, too. */
+    bool has_unit = out->allocated_unit_bytes != 0 || out->reserved_unit_bytes != 0;
+    bool is_only_unit = out->allocated_weight <= 2 * UNIT_WEIGHT + 1 && out->reserved_weight == 0;
+    bool is_large = out->allocated >= LEAST_COUNT_OF_BYTES;
+    if (out->step_weight == 0)
+        return hr__sighting_has_memory(out) && !is_only_unit && (has_unit || is_large);
+    return hr__sighting_has_memory(out);
+}

@@ -1,0 +1,78 @@
+/* fuzz_error_text.c - any bytes as a text with errors in it.
+ *
+ * The scan must come to an end with the same answer however the text is cut into pieces, and the
+ * answer must agree with itself: counts that fit each other, a line that the text has, an excerpt
+ * that is text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/host_memory.h"
+#include "base/utf8.h"
+#include "format/error_text.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool claim)
+{
+    if (!claim)
+        abort();
+}
+
+static hr__error_summary scan_in_pieces(const uint8_t *data, size_t size, size_t piece_bytes)
+{
+    hr__error_scan *scan;
+    hr__error_summary summary;
+    must(hr__error_scan_create(&scan) == HR_OK);
+    while (size > 0) {
+        size_t bytes = piece_bytes < size ? piece_bytes : size;
+        must(hr__error_scan_feed(scan, (const char *)data, bytes) == HR_OK);
+        data += bytes;
+        size -= bytes;
+    }
+    must(hr__error_scan_finish(scan, &summary) == HR_OK);
+    hr__error_scan_destroy(scan);
+    return summary;
+}
+
+static void check_excerpt(const hr__error_report *report)
+{
+    size_t length = strnlen(report->excerpt, sizeof report->excerpt);
+    must(length < sizeof report->excerpt);
+    for (size_t at = 0; at < length;) {
+        uint32_t character = 0;
+        at += hr__utf8_next(report->excerpt + at, length - at, &character);
+        must(character != HR__UTF8_INVALID && character >= ' ');
+    }
+}
+
+static void check_summary(const hr__error_summary *summary, size_t size)
+{
+    const hr__error_report *first = &summary->first;
+    must(summary->size_bytes == size);
+    must(summary->host_count <= summary->report_count);
+    must(summary->rank_count <= summary->report_count);
+    must(hr__error_kind_name(first->kind)[0] != '\0');
+    check_excerpt(first);
+    if (first->kind == HR__ERROR_NONE || first->kind == HR__ERROR_NOT_OOM || first->is_warning)
+        must(summary->report_count == 0);
+    else
+        must(summary->report_count > 0);
+    if (first->kind != HR__ERROR_NONE)
+        must(first->line >= 1 && first->line <= summary->line_count && first->excerpt[0] != '\0');
+    must(first->device >= -1 && first->rank >= -1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    hr__error_summary whole = scan_in_pieces(data, size, SIZE_MAX);
+    hr__error_summary pieces = scan_in_pieces(data, size, size % 7 + 1);
+    check_summary(&whole, size);
+    must(whole.first.kind == pieces.first.kind && whole.first.line == pieces.first.line &&
+         whole.first.tried_bytes == pieces.first.tried_bytes &&
+         whole.report_count == pieces.report_count && whole.line_count == pieces.line_count &&
+         whole.is_binary == pieces.is_binary &&
+         strcmp(whole.first.excerpt, pieces.first.excerpt) == 0);
+    must(hr__host_memory_get_use().in_use_bytes == before_bytes);
+    return 0;
+}
