@@ -28,6 +28,7 @@ typedef struct command {
 
 int command_demo(int argc, char **argv);
 int command_diff(int argc, char **argv);
+int command_doctor(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_tune(int argc, char **argv);

@@ -51,6 +51,24 @@ static const command commands[] = {
         .run = command_diff,
     },
     {
+        .name = "doctor",
+        .summary = "which kind of out-of-memory it is, and what gives the bytes back",
+        .usage = "usage: headroom doctor [FILE|-] [--card SIZE] [--torch VERSION] [--json]\n"
+                 "\n"
+                 "Reads an error message, a log with one in it, a log of steps with their memory,\n"
+                 "or a PyTorch memory snapshot; sees for itself which it is; and says why memory\n"
+                 "ran out and what to do, with the bytes that each remedy gives back. FILE is\n"
+                 "standard input if it is '-' or missing: pipe a log into it; or, with '-', paste\n"
+                 "the error and end with Ctrl-D.\n"
+                 "\n"
+                 "Exits with 1 if there is something to see.\n"
+                 "\n"
+                 "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
+                 "  --torch VERSION   replay by the rules of that version, such as 2.4\n"
+                 "  --json            the diagnosis, as one JSON object\n",
+        .run = command_doctor,
+    },
+    {
         .name = "help",
         .summary = "how to use a command",
         .usage = "usage: headroom help [COMMAND]\n"

@@ -22,7 +22,7 @@ _headroom_policies() {
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14'
-    local commands='demo diff help replay stats tune verify' options=''
+    local commands='demo diff doctor help replay stats tune verify' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -35,6 +35,7 @@ _headroom() {
     help) _headroom_words "$word" "$commands"; return ;;
     demo) _headroom_words "$word" '--help --json --summary'; return ;;
     diff) options='--help --json --stacks --top' ;;
+    doctor) options='--card --help --json --torch' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;

@@ -14,7 +14,7 @@
  *
  * Link with -lheadroom-analysis. Reading order: hr_recording_open(), hr_recording_stats_make(),
  * hr_recording_verify(), hr_recording_replay(), hr_recording_tune(), hr_recordings_diff(); then
- * report.h to print what they return. */
+ * doctor.h for a verdict with its findings, and report.h to print what any of them return. */
 #ifndef HEADROOM_ANALYSIS_H
 #define HEADROOM_ANALYSIS_H
 

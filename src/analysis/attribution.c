@@ -144,7 +144,7 @@ static bool begins_with_path(const char *here, const char *path)
     return true;
 }
 
-static bool has_path(const char *file, const char *path)
+bool hr__path_has(const char *file, const char *path)
 {
     for (const char *here = file; *here != '\0'; here++)
         if ((here == file || is_slash(here[-1])) && begins_with_path(here, path))
@@ -182,7 +182,7 @@ static bool is_native(const char *file)
 static bool is_library(const char *file)
 {
     for (size_t i = 0; i < COUNT_OF(library_paths); i++)
-        if (has_path(file, library_paths[i]))
+        if (hr__path_has(file, library_paths[i]))
             return true;
     for (size_t i = 0; i < COUNT_OF(library_parts); i++)
         if (has_part(file, library_parts[i]))
@@ -209,7 +209,7 @@ static uint8_t judge_frame(const char *function, const char *file)
     for (size_t i = 0; i < COUNT_OF(frame_rules); i++) {
         const frame_rule *rule = &frame_rules[i];
         if ((rule->function == NULL || strcmp(rule->function, function) == 0) &&
-            (rule->path == NULL || has_path(file, rule->path)))
+            (rule->path == NULL || hr__path_has(file, rule->path)))
             return (uint8_t)((unsigned)rule->category | flags |
                              (rule->is_override ? IS_OVERRIDE : 0u));
     }
@@ -294,11 +294,16 @@ const char *hr__category_name(hr__category category)
     return names[category];
 }
 
+bool hr__attribution_is_users(const hr__attribution *attribution, uint32_t frame)
+{
+    return (attribution->frame_kinds[frame] & IS_LIBRARY) == 0;
+}
+
 size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack stack)
 {
     const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
     for (uint32_t i = 0; i < stack.count; i++)
-        if ((attribution->frame_kinds[frame_ids[stack.first + i]] & IS_LIBRARY) == 0)
+        if (hr__attribution_is_users(attribution, frame_ids[stack.first + i]))
             return i;
     return HR__NO_FRAME;
 }

@@ -68,8 +68,15 @@ static inline bool hr__attribution_is_in_optimizer(const hr__attribution *attrib
            attribution->is_in_optimizer[attribution->model->contexts[context]];
 }
 
+/* Is that frame (of model->frames) the user's own, outside torch and other libraries? */
+bool hr__attribution_is_users(const hr__attribution *attribution, uint32_t frame);
+
 /* The place in the stack of its innermost frame outside torch and other libraries, or
  * HR__NO_FRAME. */
 size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack stack);
+
+/* Has a file's path `part` in it, from the beginning of a folder's or file's name? A slash of
+ * either kind is a slash. */
+bool hr__path_has(const char *file, const char *part);
 
 #endif /* HR_ANALYSIS_ATTRIBUTION_H */

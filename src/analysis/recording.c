@@ -277,6 +277,23 @@ static hr_status read_source(hr__byte_source *source, uint64_t memory_limit_byte
     return HR_OK;
 }
 
+hr_status hr__recording_open_source(hr__byte_source *source, uint64_t memory_limit_bytes,
+                                    hr_recording **out)
+{
+    if (memory_limit_bytes == 0)
+        memory_limit_bytes = DEFAULT_MEMORY_LIMIT_BYTES;
+    hr_recording *recording = hr__host_alloc_zeroed(1, sizeof *recording);
+    if (recording == NULL)
+        return hr__fail_host_memory(sizeof *recording, "a recording");
+    hr_status status = read_source(source, memory_limit_bytes, recording);
+    if (status != HR_OK) {
+        hr_recording_close(recording);
+        return status;
+    }
+    *out = recording;
+    return HR_OK;
+}
+
 /* One of `path` and `bytes` is NULL. */
 static hr_status open_recording(const char *path, const void *bytes, size_t size_bytes,
                                 const hr_open_options *options, hr_recording **out)
@@ -296,27 +313,14 @@ static hr_status open_recording(const char *path, const void *bytes, size_t size
         .progress = options->progress != NULL ? tell_progress : NULL,
         .progress_context = &bridge,
     };
-    uint64_t limit_bytes =
-        options->memory_limit_bytes != 0 ? options->memory_limit_bytes : DEFAULT_MEMORY_LIMIT_BYTES;
-
-    hr_recording *recording = hr__host_alloc_zeroed(1, sizeof *recording);
-    if (recording == NULL)
-        return hr__fail_host_memory(sizeof *recording, "a recording");
-
     hr__byte_source *source = NULL;
     status = path != NULL
                  ? hr__byte_source_open(path, &source_options, &source)
                  : hr__byte_source_open_memory(bytes, size_bytes, &source_options, &source);
     if (status == HR_OK)
-        status = read_source(source, limit_bytes, recording);
+        status = hr__recording_open_source(source, options->memory_limit_bytes, out);
     hr__byte_source_close(source);
-
-    if (status != HR_OK) {
-        hr_recording_close(recording);
-        return status;
-    }
-    *out = recording;
-    return HR_OK;
+    return status;
 }
 
 hr_status hr_recording_open(const char *path, const hr_open_options *options, hr_recording **out)

@@ -16,6 +16,11 @@ struct hr_recording {
     uint64_t uncompressed_bytes;
 };
 
+/* Reads a recording from an open source, which stays the caller's. Errors as of
+ * hr_recording_open(). */
+HR_MUST_CHECK hr_status hr__recording_open_source(hr__byte_source *source,
+                                                  uint64_t memory_limit_bytes, hr_recording **out);
+
 /* The version of PyTorch whose rules to follow: `wanted` ("2.4"), or, where that is NULL, the
  * newest that the file's fields allow, and 2.11 if they allow that. HR_ERR_INVALID_ARGUMENT for a
  * version before the oldest we know, or after the newest. Text is static. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <headroom/analysis.h>
+#include <headroom/doctor.h>
 #include <headroom/report.h>
 
 static bool write_out(void *context, const char *bytes, size_t size_bytes)
@@ -35,5 +36,14 @@ int main(void)
     }
     hr_recording_stats_free(stats);
     hr_recording_close(recording);
+
+    static const char error[] =
+        "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 15.78 GiB total capacity; 9.10 GiB "
+        "already allocated; 512.00 MiB free; 14.30 GiB reserved in total by PyTorch)";
+    hr_diagnosis *diagnosis = NULL;
+    if (hr_doctor_text(error, strlen(error), NULL, &diagnosis) != HR_OK ||
+        diagnosis->verdict != HR_VERDICT_FRAGMENTATION)
+        faults++;
+    hr_diagnosis_free(diagnosis);
     return faults;
 }

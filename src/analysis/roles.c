@@ -1,0 +1,302 @@
+/* roles.c - passes, and from them the roles of blocks.
+ *
+ * Passes. Requests come in runs: a forward pass, a backward pass, an optimizer's step; what is none
+ * of these (a batch that is made, a loss that is computed outside of modules) is a run of its own,
+ * and separates two forward passes of an evaluation. Workspaces and key/value caches are asked for
+ * in the middle of other work and end no pass.
+ *
+ * Roles. What outlives its own pass was made for a later one: activations for the backward pass,
+ * gradients for the optimizer, state for its next step. What does not was needed on the way.
+ *
+ * cuBLAS and cuDNN ask for workspaces in the middle of a backward pass, and keep them. Without C++
+ * stacks they look like gradients that nobody clears; but a gradient has the size of a weight. So
+ * what a backward pass made and nobody ever gave back is a gradient only if a weight is as large.
+ *
+ * Requests that no rule knows are judged by their surroundings alone: those after a forward pass
+ * that die in a backward pass are activations too (a loss written by hand), those that wait for a
+ * forward pass are data, and what was there before the first forward pass and stayed is counted as
+ * weights (a copy of them, a table). The rest is unknown, and stays so. */
+#include "analysis/roles.h"
+
+#include <stdbool.h>
+#include <stdlib.h> /* qsort, bsearch */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/host_memory.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+/* NEUTRAL: belongs to whatever runs. */
+enum { NEUTRAL = 255 };
+
+static uint8_t kind_of_request(const hr__attribution *attribution, uint32_t context)
+{
+    if (hr__attribution_is_in_optimizer(attribution, context))
+        return HR__PASS_OPTIMIZER;
+    switch (hr__attribution_category(attribution, context)) {
+    case HR__CATEGORY_FORWARD:
+        return HR__PASS_FORWARD;
+    case HR__CATEGORY_BACKWARD:
+    case HR__CATEGORY_GRADIENTS:
+        return HR__PASS_BACKWARD;
+    case HR__CATEGORY_OPTIMIZER:
+        return HR__PASS_OPTIMIZER;
+    case HR__CATEGORY_KV_CACHE:
+    case HR__CATEGORY_WORKSPACE:
+        return NEUTRAL;
+    default:
+        return HR__PASS_OTHER;
+    }
+}
+
+/* Calls for every pass of the trace, in order; counts them if `passes` is NULL. */
+static size_t write_passes(const hr__timeline *timeline, const hr__attribution *attribution,
+                           const hr__steps *steps, hr__pass *passes)
+{
+    const hr__model_trace *trace = timeline->trace;
+    size_t count = 0, next_end = 0;
+    uint8_t kind = NEUTRAL;
+    uint32_t step = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const hr__model_event *event = &trace->events[i];
+        while (next_end < steps->end_count && steps->ends[next_end] <= i)
+            step = (uint32_t)++next_end;
+        if (event->action != HR_ACTION_ALLOC)
+            continue;
+        uint8_t own = kind_of_request(attribution, event->context);
+        if (own == NEUTRAL)
+            continue;
+        if (own == kind) {
+            if (passes != NULL)
+                passes[count - 1].last_request = (uint32_t)i;
+            continue;
+        }
+        if (passes != NULL) {
+            if (count != 0)
+                passes[count - 1].end = (uint32_t)i;
+            passes[count] = (hr__pass){
+                .begin = count == 0 ? 0 : (uint32_t)i,
+                .end = (uint32_t)trace->event_count,
+                .last_request = (uint32_t)i,
+                .step = step,
+                .kind = own,
+            };
+        }
+        kind = own;
+        count++;
+    }
+    return count;
+}
+
+static hr_status find_passes(const hr__timeline *timeline, const hr__attribution *attribution,
+                             const hr__steps *steps, hr__roles *roles)
+{
+    size_t count = write_passes(timeline, attribution, steps, NULL);
+    size_t room = count != 0 ? count : 1;
+    roles->passes = hr__host_alloc_zeroed(room, sizeof *roles->passes);
+    if (roles->passes == NULL)
+        return hr__fail_host_memory(room * sizeof *roles->passes, "the passes of a trace");
+    roles->pass_count = write_passes(timeline, attribution, steps, roles->passes);
+    if (roles->pass_count == 0) {
+        roles->passes[0] = (hr__pass){.end = (uint32_t)timeline->trace->event_count};
+        roles->pass_count = 1;
+    }
+    return HR_OK;
+}
+
+uint32_t hr__roles_pass_at(const hr__roles *roles, uint32_t event)
+{
+    size_t low = 0, high = roles->pass_count; /* the answer is in [low, high) */
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (roles->passes[middle].begin <= event)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
+}
+
+uint32_t hr__step_of_instant(const hr__steps *steps, uint32_t instant)
+{
+    size_t low = 0, high = steps->end_count; /* how many ends are <= instant */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (steps->ends[middle] <= instant)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
+}
+
+/* ---- roles ----------------------------------------------------------------------------------- */
+
+/* What the surroundings of a block are judged by. */
+typedef struct surroundings {
+    const hr__timeline *timeline;
+    const hr__attribution *attribution;
+    const hr__roles *roles;
+    size_t first_forward; /* pass; pass_count where there is none */
+} surroundings;
+
+static bool outlives_its_pass(const hr__roles *roles, const hr__lifetime *lifetime, uint32_t pass)
+{
+    return lifetime->end > roles->passes[pass].end;
+}
+
+/* In which kind of pass the block was given back; OTHER for one that never was. */
+static uint8_t kind_of_death(const hr__roles *roles, const hr__lifetime *lifetime)
+{
+    if (lifetime->end == HR__LIVE_TO_THE_END)
+        return HR__PASS_OTHER;
+    return roles->passes[hr__roles_pass_at(roles, lifetime->end - 1)].kind;
+}
+
+static hr__role role_of_other(const surroundings *around, const hr__lifetime *lifetime,
+                              uint32_t pass)
+{
+    const hr__roles *roles = around->roles;
+    if (pass < around->first_forward || lifetime->begin == 0) {
+        uint32_t end_pass = lifetime->end == HR__LIVE_TO_THE_END
+                                ? (uint32_t)roles->pass_count
+                                : hr__roles_pass_at(roles, lifetime->end - 1);
+        if (around->first_forward == roles->pass_count)
+            return HR__ROLE_UNKNOWN;
+        bool stays = end_pass >= roles->pass_count ||
+                     roles->passes[end_pass].step > roles->passes[around->first_forward].step + 1;
+        if (stays)
+            return HR__ROLE_WEIGHTS;
+    }
+    if (!outlives_its_pass(roles, lifetime, pass))
+        return HR__ROLE_TEMPORARIES;
+    bool is_after_forward = pass > 0 && roles->passes[pass - 1].kind == HR__PASS_FORWARD;
+    if (is_after_forward && kind_of_death(roles, lifetime) == HR__PASS_BACKWARD)
+        return HR__ROLE_ACTIVATIONS;
+    bool is_before_forward =
+        pass + 1 < roles->pass_count && roles->passes[pass + 1].kind == HR__PASS_FORWARD;
+    return is_before_forward ? HR__ROLE_DATA : HR__ROLE_UNKNOWN;
+}
+
+static hr__role role_of(const surroundings *around, const hr__lifetime *lifetime, uint32_t pass)
+{
+    bool outlives = outlives_its_pass(around->roles, lifetime, pass);
+    if (hr__attribution_is_in_optimizer(around->attribution, lifetime->context))
+        return outlives ? HR__ROLE_OPTIMIZER : HR__ROLE_TEMPORARIES;
+    switch (hr__attribution_category(around->attribution, lifetime->context)) {
+    case HR__CATEGORY_WEIGHTS:
+    case HR__CATEGORY_LOADED:
+        return HR__ROLE_WEIGHTS;
+    case HR__CATEGORY_OPTIMIZER:
+        return outlives ? HR__ROLE_OPTIMIZER : HR__ROLE_TEMPORARIES;
+    case HR__CATEGORY_GRADIENTS:
+        return outlives ? HR__ROLE_GRADIENTS : HR__ROLE_TEMPORARIES;
+    case HR__CATEGORY_FORWARD:
+        return outlives ? HR__ROLE_ACTIVATIONS : HR__ROLE_TEMPORARIES;
+    case HR__CATEGORY_BACKWARD:
+        return outlives ? HR__ROLE_GRADIENTS : HR__ROLE_TEMPORARIES;
+    case HR__CATEGORY_KV_CACHE:
+        return HR__ROLE_KV_CACHE;
+    case HR__CATEGORY_DATA:
+        return HR__ROLE_DATA;
+    case HR__CATEGORY_WORKSPACE:
+        return HR__ROLE_WORKSPACE;
+    case HR__CATEGORY_OTHER:
+        return role_of_other(around, lifetime, pass);
+    case HR__CATEGORY_UNKNOWN:
+    default:
+        return HR__ROLE_UNKNOWN;
+    }
+}
+
+static int compare_sizes(const void *left, const void *right)
+{
+    const uint64_t *one = left, *other = right;
+    return (*one > *other) - (*one < *other);
+}
+
+/* Takes workspaces out of the gradients. */
+static hr_status recognise_workspaces(const hr__timeline *timeline, hr__roles *roles)
+{
+    size_t count = 0;
+    uint64_t *sizes = hr__host_alloc((timeline->lifetime_count + 1) * sizeof *sizes);
+    if (sizes == NULL)
+        return hr__fail_host_memory(timeline->lifetime_count * sizeof *sizes, "the weights' sizes");
+    for (size_t i = 0; i < timeline->lifetime_count; i++)
+        if (roles->roles[i] == HR__ROLE_WEIGHTS)
+            sizes[count++] = timeline->lifetimes[i].size_bytes;
+    qsort(sizes, count, sizeof *sizes, compare_sizes);
+    for (size_t i = 0; i < timeline->lifetime_count && count != 0; i++) {
+        const hr__lifetime *lifetime = &timeline->lifetimes[i];
+        if (roles->roles[i] == HR__ROLE_GRADIENTS && lifetime->end == HR__LIVE_TO_THE_END &&
+            bsearch(&lifetime->size_bytes, sizes, count, sizeof *sizes, compare_sizes) == NULL)
+            roles->roles[i] = HR__ROLE_WORKSPACE;
+    }
+    hr__host_free(sizes);
+    return HR_OK;
+}
+
+static size_t first_forward_pass(const hr__roles *roles)
+{
+    size_t i = 0;
+    while (i < roles->pass_count && roles->passes[i].kind != HR__PASS_FORWARD)
+        i++;
+    return i;
+}
+
+hr_status hr__roles_find(const hr__timeline *timeline, const hr__attribution *attribution,
+                         const hr__steps *steps, hr__roles *out)
+{
+    size_t count = timeline->lifetime_count;
+    size_t room = count != 0 ? count : 1;
+    hr__roles made = {
+        .roles = hr__host_alloc(room),
+        .pass_of = hr__host_alloc(room * sizeof *made.pass_of),
+        .lifetime_count = count,
+    };
+    hr_status status = HR_OK;
+    if (made.roles == NULL || made.pass_of == NULL)
+        status = hr__fail_host_memory(room * (1 + sizeof *made.pass_of), "the roles of blocks");
+    if (status == HR_OK)
+        status = find_passes(timeline, attribution, steps, &made);
+    if (status != HR_OK) {
+        hr__roles_deinit(&made);
+        return status;
+    }
+    surroundings around = {timeline, attribution, &made, first_forward_pass(&made)};
+    for (size_t i = 0; i < count; i++) {
+        const hr__lifetime *lifetime = &timeline->lifetimes[i];
+        uint32_t pass = lifetime->begin == 0 ? 0 : hr__roles_pass_at(&made, lifetime->begin - 1);
+        made.pass_of[i] = pass;
+        made.roles[i] = (uint8_t)role_of(&around, lifetime, pass);
+    }
+    status = recognise_workspaces(timeline, &made);
+    if (status != HR_OK) {
+        hr__roles_deinit(&made);
+        return status;
+    }
+    *out = made;
+    return HR_OK;
+}
+
+void hr__roles_deinit(hr__roles *roles)
+{
+    hr__host_free(roles->roles);
+    hr__host_free(roles->pass_of);
+    hr__host_free(roles->passes);
+    memset(roles, 0, sizeof *roles);
+}
+
+const char *hr__role_name(hr__role role)
+{
+    static const char *const names[] = {
+#define ROLE_NAME(upper, text) text,
+        HR__ROLE_LIST(ROLE_NAME)
+#undef ROLE_NAME
+    };
+    HR_ASSERT((size_t)role < COUNT_OF(names));
+    return names[role];
+}

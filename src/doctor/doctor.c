@@ -1,0 +1,228 @@
+/* doctor.c - what was I given? and the door to the doctor.
+ *
+ * People hand over whatever they have, and often by a pipe, where nothing can be read twice. So the
+ * first bytes decide: a pickle, or JSON with the fields of a snapshot near its beginning, is a
+ * recording, and what is wrong with it then is an error to report. Everything else is text, in
+ * which two scanners look at the same time, in one pass: for errors, and for steps with their
+ * memory. An error wins, since a log of a run that died usually has steps in it as well. */
+#include "doctor/doctor.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "format/byte_source.h"
+
+enum {
+    LOOKED_AT_BYTES = 64 << 10,
+    PIECE_BYTES = 256 << 10,
+    PICKLE_MARK = 0x80,
+    NEWEST_PICKLE_PROTOCOL = 5,
+    LOG_LINES = 64, /* more are a log, not something pasted */
+};
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+static bool contains(const uint8_t *bytes, size_t size_bytes, const char *word)
+{
+    return memmem(bytes, size_bytes, word, strlen(word)) != NULL;
+}
+
+/* A pickle of the first protocols is text; a dict or a list begins so. */
+static bool is_old_pickle(const uint8_t *bytes, size_t size_bytes)
+{
+    static const char *const beginnings[] = {"(dp", "(lp", "}q", "]q"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        size_t length = strlen(beginnings[i]);
+        if (size_bytes > length && memcmp(bytes, beginnings[i], length) == 0 &&
+            (bytes[0] != '(' || (bytes[length] >= '0' && bytes[length] <= '9')))
+            return true;
+    }
+    return false;
+}
+
+static bool is_snapshot_json(const uint8_t *bytes, size_t size_bytes)
+{
+    size_t first = 0;
+    while (first < size_bytes && strchr(" \t\r\n", bytes[first]) != NULL && bytes[first] != '\0')
+        first++;
+    if (first == size_bytes || (bytes[first] != '{' && bytes[first] != '['))
+        return false;
+    bool has_segment =
+        contains(bytes, size_bytes, "\"total_size\"") && contains(bytes, size_bytes, "\"blocks\"");
+    bool has_event =
+        contains(bytes, size_bytes, "\"action\"") && contains(bytes, size_bytes, "\"addr\"");
+    return contains(bytes, size_bytes, "\"device_traces\"") || has_segment || has_event ||
+           contains(bytes, size_bytes, "\"segments\"");
+}
+
+static bool is_recording(const uint8_t *bytes, size_t size_bytes)
+{
+    if (size_bytes >= 2 && bytes[0] == PICKLE_MARK && bytes[1] <= NEWEST_PICKLE_PROTOCOL)
+        return true;
+    return is_old_pickle(bytes, size_bytes) || is_snapshot_json(bytes, size_bytes);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+typedef struct text_scan {
+    hr__error_scan *errors;   /* owned */
+    hr__step_log_scan *steps; /* owned */
+} text_scan;
+
+static hr_status feed_text(hr__byte_source *source, const text_scan *scan)
+{
+    for (;;) {
+        const uint8_t *bytes;
+        size_t size_bytes;
+        HR__TRY(hr__byte_source_peek(source, 1, &bytes, &size_bytes));
+        if (size_bytes == 0)
+            return HR_OK;
+        if (size_bytes > PIECE_BYTES)
+            size_bytes = PIECE_BYTES;
+        HR__TRY(hr__error_scan_feed(scan->errors, (const char *)bytes, size_bytes));
+        HR__TRY(hr__step_log_scan_feed(scan->steps, (const char *)bytes, size_bytes));
+        hr__byte_source_take(source, size_bytes);
+    }
+}
+
+static bool has_report(const hr__error_summary *summary)
+{
+    return summary->first.kind != HR__ERROR_NONE && summary->first.kind != HR__ERROR_NOT_OOM;
+}
+
+static hr_status judge_text(const text_scan *scan, const hr_doctor_options *options,
+                            hr__diagnosis_draft *draft)
+{
+    hr__error_summary summary;
+    hr__step_log log;
+    HR__TRY(hr__error_scan_finish(scan->errors, &summary));
+    HR__TRY(hr__step_log_scan_finish(scan->steps, &log));
+    if (!has_report(&summary) && log.point_count != 0) {
+        draft->source = HR_SOURCE_STEPS;
+        return hr__doctor_steps(&log, options, draft);
+    }
+    draft->source = summary.line_count > LOG_LINES ? HR_SOURCE_LOG : HR_SOURCE_TEXT;
+    return hr__doctor_text(&summary, options, draft);
+}
+
+static hr_status diagnose_text(hr__byte_source *source, const hr_doctor_options *options,
+                               hr__diagnosis_draft *draft)
+{
+    text_scan scan = {NULL, NULL};
+    hr_status status = hr__error_scan_create(&scan.errors);
+    if (status == HR_OK)
+        status = hr__step_log_scan_create(&scan.steps);
+    if (status == HR_OK)
+        status = feed_text(source, &scan);
+    if (status == HR_OK)
+        status = judge_text(&scan, options, draft);
+    hr__step_log_scan_destroy(scan.steps);
+    hr__error_scan_destroy(scan.errors);
+    return status;
+}
+
+/* ---- the doors ------------------------------------------------------------------------------- */
+
+static hr_status diagnose_recording(hr__byte_source *source, const hr_doctor_options *options,
+                                    hr__diagnosis_draft *draft)
+{
+    hr_recording *recording = NULL;
+    HR__TRY(hr__recording_open_source(source, 0, &recording));
+    draft->source = HR_SOURCE_RECORDING;
+    hr_status status = hr__doctor_recording(recording, options, draft);
+    hr_recording_close(recording);
+    return status;
+}
+
+static hr_status diagnose(hr__byte_source *source, bool may_be_recording,
+                          const hr_doctor_options *options, hr__diagnosis_draft *draft)
+{
+    const uint8_t *bytes;
+    size_t size_bytes;
+    HR__TRY(hr__byte_source_peek(source, LOOKED_AT_BYTES, &bytes, &size_bytes));
+    if (may_be_recording && is_recording(bytes, size_bytes))
+        return diagnose_recording(source, options, draft);
+    return diagnose_text(source, options, draft);
+}
+
+static hr_status check_options(const hr_doctor_options **options)
+{
+    static const hr_doctor_options defaults = {.struct_size = sizeof defaults};
+    if (*options == NULL)
+        *options = &defaults;
+    if ((*options)->struct_size < sizeof defaults)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected options with a struct_size of %zu or more, found %zu",
+                        sizeof defaults, (*options)->struct_size);
+    return HR_OK;
+}
+
+/* Finishes a draft, or throws it away. */
+static hr_status settle(hr_status status, hr__diagnosis_draft *draft, hr_diagnosis **out)
+{
+    if (status != HR_OK) {
+        hr__diagnosis_deinit(draft);
+        return status;
+    }
+    return hr__diagnosis_finish(draft, out);
+}
+
+typedef struct progress_bridge {
+    hr_progress progress;
+    void *context;
+} progress_bridge;
+
+static bool tell_progress(void *context, uint64_t read_bytes, uint64_t file_bytes)
+{
+    const progress_bridge *bridge = context;
+    double done = file_bytes != 0 ? (double)read_bytes / (double)file_bytes : -1.0;
+    return bridge->progress(bridge->context, done > 1.0 ? 1.0 : done);
+}
+
+hr_status hr_doctor_file(const char *path, const hr_doctor_options *options, hr_diagnosis **out)
+{
+    if (path == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a path and a place for the diagnosis");
+    HR__TRY(check_options(&options));
+    progress_bridge bridge = {options->progress, options->progress_context};
+    hr__byte_source_options source_options = {
+        .progress = options->progress != NULL ? tell_progress : NULL,
+        .progress_context = &bridge,
+    };
+    hr__byte_source *source = NULL;
+    HR__TRY(hr__byte_source_open(path, &source_options, &source));
+
+    hr__diagnosis_draft draft;
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    hr_status status = diagnose(source, true, options, &draft);
+    hr__byte_source_close(source);
+    return settle(status, &draft, out);
+}
+
+hr_status hr_doctor_text(const char *text, size_t size_bytes, const hr_doctor_options *options,
+                         hr_diagnosis **out)
+{
+    if ((text == NULL && size_bytes != 0) || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a text and a place for the diagnosis");
+    HR__TRY(check_options(&options));
+    hr__byte_source *source = NULL;
+    HR__TRY(hr__byte_source_open_memory(text != NULL ? text : "", size_bytes, NULL, &source));
+
+    hr__diagnosis_draft draft;
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    hr_status status = diagnose(source, false, options, &draft);
+    hr__byte_source_close(source);
+    return settle(status, &draft, out);
+}
+
+hr_status hr_doctor_recording(const hr_recording *recording, const hr_doctor_options *options,
+                              hr_diagnosis **out)
+{
+    if (recording == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected a recording and a place for the diagnosis");
+    HR__TRY(check_options(&options));
+    hr__diagnosis_draft draft;
+    hr__diagnosis_init(&draft, HR_SOURCE_RECORDING);
+    return settle(hr__doctor_recording(recording, options, &draft), &draft, out);
+}

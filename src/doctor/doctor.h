@@ -1,0 +1,120 @@
+/* doctor.h - what the files of this folder share.
+ *
+ * doctor.c looks at what it was given and calls one of three: text.c (an error in a text),
+ * step_log.c (a log of steps), recording.c. The last collects what every cause needs in one *case*,
+ * asks the causes one after the other (failure, kept_graph, leak, stranded, fragmentation, held,
+ * peak: a file each), of which every one adds its findings to the draft and leaves in the case what
+ * the verdict needs, and decides. */
+#ifndef HR_DOCTOR_DOCTOR_H
+#define HR_DOCTOR_DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/doctor.h"
+#include "analysis/attribution.h"
+#include "doctor/diagnosis.h"
+#include "analysis/layout.h"
+#include "analysis/recording.h"
+#include "analysis/roles.h"
+#include "analysis/steps.h"
+#include "analysis/timeline.h"
+#include "format/error_text.h"
+#include "format/step_log.h"
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* `card_bytes` of the options takes the place of the card in the text, and drops its limit. */
+HR_MUST_CHECK hr_status hr__doctor_text(const hr__error_summary *summary,
+                                        const hr_doctor_options *options,
+                                        hr__diagnosis_draft *draft);
+
+HR_MUST_CHECK hr_status hr__doctor_steps(const hr__step_log *log, const hr_doctor_options *options,
+                                         hr__diagnosis_draft *draft);
+
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+/* The request that failed: of the recording, or of its replay on the card of the options. */
+typedef struct hr__failure {
+    bool has_happened;
+    bool is_replayed; /* on options->card_bytes; not in the recording */
+    uint32_t event;   /* of the trace */
+    uint32_t instant; /* at which the memory is looked at: just before that event is answered */
+    hr_memory_numbers numbers;
+    uint64_t failure_count; /* oom events of the trace */
+} hr__failure;
+
+typedef struct hr__case {
+    const hr_recording *recording; /* with the trace's own end: see layout.h */
+    const hr_doctor_options *options;
+    hr__diagnosis_draft *draft;
+    const hr__model *model;
+    const hr__model_trace *trace;
+    hr__timeline timeline;
+    hr__attribution attribution;
+    hr__steps steps;
+    hr__roles roles;
+
+    hr__failure failure;
+    uint32_t peak_instant;    /* of live bytes; not after the failure */
+    uint64_t peak_bytes;      /* live there */
+    uint32_t horizon_instant; /* what is judged ends here: the failure, or the end of the work,
+                                 before everything is given back */
+
+    bool *is_kept_graph; /* owned; by lifetime: found by the search for kept graphs, which leaves
+                            them out of the search for leaks */
+
+    /* What the causes found, for the verdict; 0 = nothing. */
+    uint64_t leaked_bytes;     /* at the horizon */
+    uint64_t kept_graph_bytes; /* at its own worst instant */
+    uint64_t gradients_held_bytes;
+    uint64_t held_over_bytes;
+    uint64_t stranded_bytes; /* at the failure, or where most was reserved */
+    bool is_stranded;        /* enough of them to be the verdict */
+    uint64_t idle_bytes;     /* at the failure, or where most was reserved */
+} hr__case;
+
+/* Each adds its findings, or none. */
+HR_MUST_CHECK hr_status hr__doctor_fragmentation(hr__case *given); /* with the replayed settings */
+HR_MUST_CHECK hr_status hr__doctor_stranded(hr__case *given);
+HR_MUST_CHECK hr_status hr__doctor_leak(hr__case *given);
+HR_MUST_CHECK hr_status hr__doctor_kept_graph(hr__case *given);
+HR_MUST_CHECK hr_status hr__doctor_held(hr__case *given); /* gradients held, and held over */
+HR_MUST_CHECK hr_status hr__doctor_peak(hr__case *given);
+
+/* Fills `failure`: from the oom event, or, with a card in the options, by replay. */
+HR_MUST_CHECK hr_status hr__doctor_find_failure(hr__case *given);
+
+HR_MUST_CHECK hr_status hr__doctor_recording(const hr_recording *recording,
+                                             const hr_doctor_options *options,
+                                             hr__diagnosis_draft *draft);
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+/* "train.py:152 main" of a stack: its innermost frame outside torch; "" where there is none. The
+ * text is the diagnosis'. */
+const char *hr__doctor_place(hr__case *given, uint32_t context);
+
+/* A request of the backward pass that has one of the user's lines in its stack: loss.backward().
+ * Most have none, since autograd works on threads of its own. HR__NO_CONTEXT where there is none.
+ */
+uint32_t hr__doctor_backward_context(const hr__case *given);
+
+/* Stacks that have something in common, and how much each weighs. */
+typedef struct hr__weighed_stack {
+    uint32_t stack; /* model->stacks */
+    uint64_t bytes;
+} hr__weighed_stack;
+
+/* Adds the places of many stacks to a finding: first the innermost frame outside torch that nearly
+ * all of them went through (the call), then their own innermost frames, heaviest first. Sorts
+ * `stacks`. */
+void hr__doctor_places(hr__case *given, hr__weighed_stack *stacks, size_t count,
+                       hr__finding_draft *finding);
+
+/* The same without the common frame, for stacks that have nothing in common but the program. */
+void hr__doctor_lines(hr__case *given, hr__weighed_stack *stacks, size_t count,
+                      hr__finding_draft *finding);
+
+#endif /* HR_DOCTOR_DOCTOR_H */

@@ -1,0 +1,265 @@
+/* fragmentation.c - bytes that PyTorch holds and nothing uses: where they lie, what keeps
+ * them there, and which setting would not have them.
+ *
+ * Looked at is the instant of the failure; of a run that did not fail, the one with the most
+ * reserved. There is a finding where the numbers of the failure say so (numbers.c), or where
+ * a run that did not fail reserved far more than it ever used at once.
+ *
+ * Who keeps idle bytes idle? Memory can be used for something larger, or given back, once the
+ * blocks around it are gone. So every idle piece is counted with the blocks that bound it in its
+ * segment, half with each, or all with the only one; pieces of segments that are wholly idle are
+ * nobody's. The lines that asked for those blocks are where to look: what is small and lives long,
+ * among what is large and comes and goes. We did not count a whole segment's idle bytes with each
+ * block in it: an expandable segment is as large as everything, and every block would be as guilty
+ * as the next. */
+#include <inttypes.h>
+
+#include "doctor/doctor.h"
+#include "doctor/numbers.h"
+#include "doctor/settings.h"
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+
+/* A run that did not fail: so much idle, and a quarter more reserved than was ever live. */
+#define MUCH_IDLE_BYTES (UINT64_C(64) << 20)
+enum { MUCH_IDLE_SHARE = 4 };
+
+/* What the layout comes to. */
+typedef struct idle_memory {
+    hr__layout layout;
+    size_t partly_used_count, unused_count; /* segments with idle bytes */
+    uint64_t partly_used_bytes;             /* idle in the first */
+    uint64_t unused_bytes;                  /* in the second */
+    size_t single_count;                    /* partly used ones that one block alone holds */
+    uint64_t single_idle_bytes, single_used_bytes;
+    hr__weighed_stack *pins; /* owned; stacks of the blocks around idle bytes */
+    size_t pin_count;
+} idle_memory;
+
+static const char *size_text(hr__case *given, uint64_t bytes)
+{
+    char text[HR__SIZE_TEXT_BYTES];
+    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
+}
+
+/* ---- what lies where ------------------------------------------------------------------------- */
+
+static void count_segment(idle_memory *idle, const hr__layout_segment *segment)
+{
+    uint64_t used_bytes = segment->live_bytes + segment->pending_bytes;
+    size_t used_count = 0;
+    if (segment->idle_bytes == 0)
+        return;
+    if (used_bytes == 0) {
+        idle->unused_count++;
+        idle->unused_bytes += segment->idle_bytes;
+        return;
+    }
+    idle->partly_used_count++;
+    idle->partly_used_bytes += segment->idle_bytes;
+    for (size_t i = 0; i < segment->block_count; i++)
+        used_count += idle->layout.blocks[segment->first_block + i].state != HR__LAYOUT_IDLE;
+    if (used_count == 1) {
+        idle->single_count++;
+        idle->single_idle_bytes += segment->idle_bytes;
+        idle->single_used_bytes += used_bytes;
+    }
+}
+
+/* By stack: the idle bytes that its blocks bound. */
+static void weigh_segment(const hr__case *given, const idle_memory *idle,
+                          const hr__layout_segment *segment, uint64_t *weights)
+{
+    if (segment->idle_bytes == segment->size_bytes && segment->context != HR__NO_CONTEXT)
+        weights[given->model->contexts[segment->context]] += segment->idle_bytes;
+    for (size_t i = 0; i < segment->block_count; i++) {
+        const hr__layout_block *block = &idle->layout.blocks[segment->first_block + i];
+        const hr__layout_block *before = i > 0 ? block - 1 : NULL;
+        const hr__layout_block *behind = i + 1 < segment->block_count ? block + 1 : NULL;
+        uint64_t share_bytes =
+            before != NULL && behind != NULL ? block->size_bytes / 2 : block->size_bytes;
+        if (block->state != HR__LAYOUT_IDLE)
+            continue;
+        if (before != NULL && before->context != HR__NO_CONTEXT)
+            weights[given->model->contexts[before->context]] += share_bytes;
+        if (behind != NULL && behind->context != HR__NO_CONTEXT)
+            weights[given->model->contexts[behind->context]] += share_bytes;
+    }
+}
+
+static hr_status find_pins(const hr__case *given, idle_memory *idle)
+{
+    size_t stack_count = given->model->stack_count;
+    uint64_t *weights = hr__host_alloc_zeroed(stack_count, sizeof *weights);
+    idle->pins = hr__host_alloc_zeroed(stack_count, sizeof *idle->pins);
+    if (weights == NULL || idle->pins == NULL) {
+        hr__host_free(weights);
+        return hr__fail_host_memory(stack_count * sizeof *idle->pins, "idle bytes by stack");
+    }
+    for (size_t i = 0; i < idle->layout.segment_count; i++)
+        weigh_segment(given, idle, &idle->layout.segments[i], weights);
+    for (size_t i = 0; i < stack_count; i++)
+        if (weights[i] != 0)
+            idle->pins[idle->pin_count++] = (hr__weighed_stack){(uint32_t)i, weights[i]};
+    hr__host_free(weights);
+    return HR_OK;
+}
+
+static hr_status look_at(const hr__case *given, uint32_t instant, idle_memory *idle)
+{
+    HR__TRY(hr__layout_at(given->model, given->trace, instant, &idle->layout));
+    for (size_t i = 0; i < idle->layout.segment_count; i++)
+        count_segment(idle, &idle->layout.segments[i]);
+    return find_pins(given, idle);
+}
+
+static void forget(idle_memory *idle)
+{
+    hr__layout_deinit(&idle->layout);
+    hr__host_free(idle->pins);
+}
+
+/* ---- the finding ----------------------------------------------------------------------------- */
+
+/* Idle memory that other streams strand is a finding of its own. */
+static bool is_much_idle(const hr__case *given, const idle_memory *idle)
+{
+    uint64_t reserved_bytes = idle->layout.reserved_bytes, live_bytes = given->peak_bytes;
+    uint64_t idle_bytes = idle->layout.idle_bytes;
+    if (given->is_stranded && given->stranded_bytes >= idle_bytes / 2)
+        return false;
+    return idle_bytes >= MUCH_IDLE_BYTES && reserved_bytes > live_bytes &&
+           reserved_bytes - live_bytes >= live_bytes / MUCH_IDLE_SHARE;
+}
+
+static hr__finding_draft *add_finding(hr__case *given, const idle_memory *idle)
+{
+    const hr__layout *layout = &idle->layout;
+    const hr_memory_numbers *numbers = &given->failure.numbers;
+    uint64_t idle_bytes = layout->idle_bytes;
+    if (!given->failure.has_happened)
+        return is_much_idle(given, idle)
+                   ? hr__diagnosis_add(given->draft, "fragmentation", idle_bytes,
+                                       "Up to %s were reserved, and never more than %s of it live: "
+                                       "%s lay idle.",
+                                       size_text(given, layout->reserved_bytes),
+                                       size_text(given, given->peak_bytes),
+                                       size_text(given, idle_bytes))
+                   : NULL;
+    hr__number_verdict judged = hr__numbers_judge(numbers, NULL);
+    if (judged.verdict == HR_VERDICT_FRAGMENTATION)
+        return hr__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
+                                 "%s were idle when %s were refused: in pieces, of which the "
+                                 "largest had %s.",
+                                 size_text(given, judged.idle_bytes),
+                                 size_text(given, numbers->tried_bytes),
+                                 size_text(given, layout->largest_idle_bytes));
+    if (judged.is_small_fragmentation)
+        return hr__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
+                                 "%s would have fit in the %s that were idle, had they been in one "
+                                 "piece; %s would have remained.",
+                                 size_text(given, numbers->tried_bytes),
+                                 size_text(given, judged.idle_bytes),
+                                 size_text(given, judged.idle_bytes - numbers->tried_bytes));
+    return NULL;
+}
+
+static void add_evidence(hr__case *given, const idle_memory *idle, hr__finding_draft *finding)
+{
+    const hr__layout *layout = &idle->layout;
+    if (idle->partly_used_count != 0)
+        hr__finding_evidence(finding,
+                             "%zu of %zu segments are partly used, with %s idle in them; the "
+                             "largest idle piece has %s.",
+                             idle->partly_used_count, layout->segment_count,
+                             size_text(given, idle->partly_used_bytes),
+                             size_text(given, layout->largest_idle_bytes));
+    if (idle->single_count != 0)
+        hr__finding_evidence(finding,
+                             "In %zu of them a single block, %s together, keeps %s from going "
+                             "back.",
+                             idle->single_count, size_text(given, idle->single_used_bytes),
+                             size_text(given, idle->single_idle_bytes));
+    if (idle->unused_count != 0)
+        hr__finding_evidence(finding, "%zu segments of %s are wholly idle: kept for reuse.",
+                             idle->unused_count, size_text(given, idle->unused_bytes));
+    if (finding->where_count != 0)
+        hr__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
+                                      "and for whom the segments were taken that are wholly idle.");
+    hr__finding_part(finding, "idle in segments partly used", idle->partly_used_bytes);
+    if (idle->unused_bytes != 0)
+        hr__finding_part(finding, "idle in segments not used", idle->unused_bytes);
+    if (layout->pending_bytes != 0)
+        hr__finding_part(finding, "waiting for other streams", layout->pending_bytes);
+}
+
+/* Where single blocks hold segments, they can be brought together. */
+static void add_move(const idle_memory *idle, hr__finding_draft *finding)
+{
+    if (idle->single_idle_bytes < MUCH_IDLE_BYTES ||
+        idle->single_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
+        return;
+    hr__finding_remedy(finding,
+                       "move what is kept there to the host and back: it then lies together",
+                       hr__saves(idle->single_idle_bytes), HR_BASIS_COMPUTED,
+                       "a copy of it in each direction, once",
+                       "kept = [t.cpu() for t in kept]\n"
+                       "torch.cuda.empty_cache()\n"
+                       "kept = [t.cuda() for t in kept]");
+}
+
+static void add_remedies(hr__case *given, const idle_memory *idle, const hr__tried_settings *tried,
+                         hr__finding_draft *finding)
+{
+    bool is_move_first = idle->single_idle_bytes > hr__doctor_best_saving(given, tried);
+    if (is_move_first)
+        add_move(idle, finding);
+    hr__doctor_add_setting_remedies(given, tried, finding);
+    if (!is_move_first)
+        add_move(idle, finding);
+    if (given->steps.end_count != 0)
+        hr__finding_remedy(
+            finding, "let sizes repeat: pad to a few lengths, or begin with the largest batch",
+            HR__SAVES_UNKNOWN, HR_BASIS_RULE, "some padding, or one step more",
+            "length = -(-length // 128) * 128  # pad up to a multiple\n"
+            "loss_of(largest_batch).backward(); optimizer.zero_grad()  # once, before the loop");
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static hr_status write_finding(hr__case *given, idle_memory *idle)
+{
+    hr__tried_settings tried;
+    hr__finding_draft *finding = add_finding(given, idle);
+    if (finding == NULL && !given->failure.has_happened)
+        return HR_OK;
+    HR__TRY(hr__doctor_try_settings(given, &tried));
+    if (finding != NULL) {
+        hr__doctor_lines(given, idle->pins, idle->pin_count, finding);
+        add_evidence(given, idle, finding);
+        add_remedies(given, idle, &tried, finding);
+    }
+    hr__doctor_add_setting_warnings(given, &tried);
+    hr__tried_settings_deinit(&tried);
+    return HR_OK;
+}
+
+hr_status hr__doctor_fragmentation(hr__case *given)
+{
+    idle_memory idle = {.pins = NULL};
+    uint32_t instant = given->failure.instant;
+    if (!given->failure.has_happened) {
+        if (!given->timeline.is_reserved_known)
+            return HR_OK;
+        instant = given->timeline.peak_reserved_instant;
+    }
+    hr_status status = look_at(given, instant, &idle);
+    if (status == HR_OK) {
+        given->idle_bytes = idle.layout.idle_bytes;
+        status = write_finding(given, &idle);
+    }
+    forget(&idle);
+    return status == HR_ERR_UNSUPPORTED ? HR_OK : status; /* nobody knows how memory lay */
+}

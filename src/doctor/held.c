@@ -1,0 +1,445 @@
+/* held.c - what one step, or one phase, leaves alive in the next.
+ *
+ * Gradients. They are needed from the backward pass to the optimizer's step. Whoever clears them
+ * only before the next backward pass (the usual order: forward, zero_grad, backward), or keeps
+ * their memory (set_to_none=False), holds them through the next forward pass, where activations
+ * need room. So at the end of every step's forward work is counted what of earlier steps' backward
+ * work is alive, provided that an optimizer ran in between: gradients that are being accumulated
+ * are held rightly.
+ *
+ * Held over. A loop's variables (`outputs`, `loss`, `batch`) live until they are assigned again, so
+ * the last step's are alive while the next one computes its own: blocks of the step before that are
+ * gone a step later, looked at in the middle of each step's forward work. And at a peak that lies
+ * in an evaluation: what training left there.
+ *
+ * What each is worth is not the bytes held but what the peak would have been without them, since
+ * another instant may then be the highest: computed over the whole run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+
+#define LEAST_HELD_BYTES (UINT64_C(1) << 20)
+enum {
+    LEAST_HELD_PER_PEAK = 100, /* and the peak's 100th part */
+    FEWEST_STEPS = 2,          /* in which gradients are held */
+    TRANSIENT_STEPS = 2,       /* what lives longer was meant to */
+};
+
+/* The forward work of a step, up to its first backward pass. */
+typedef struct forward_end {
+    uint32_t instant;         /* after its last request; UINT32_MAX: the step has none */
+    uint32_t middle_instant;  /* half way through */
+    uint32_t backward_event;  /* where the backward pass begins */
+    uint32_t optimizer_event; /* where the last optimizer pass before it began; 0 = none did */
+} forward_end;
+
+typedef struct held_search {
+    hr__case *given;
+    forward_end *forward_ends; /* owned; by step */
+    size_t step_count;         /* ends + 1 */
+    uint32_t *with_forward;    /* owned; the steps that have forward work and a backward pass */
+    size_t with_forward_count;
+    int64_t *held_changes; /* owned; by place in with_forward */
+    uint64_t *held_bytes;  /* owned; by step: gradients of earlier ones at its forward's end */
+    int64_t *line;         /* owned; by instant, live bytes or what is taken off them */
+    size_t instant_count;
+    bool has_optimizer;
+} held_search;
+
+static bool is_worth_telling(const held_search *search, uint64_t bytes)
+{
+    return bytes >= LEAST_HELD_BYTES && bytes >= search->given->peak_bytes / LEAST_HELD_PER_PEAK;
+}
+
+static uint32_t birth_step(const hr__case *given, size_t lifetime)
+{
+    return given->roles.passes[given->roles.pass_of[lifetime]].step;
+}
+
+/* The last one for what is alive at the end. */
+static uint32_t death_step(const hr__case *given, const hr__lifetime *lifetime)
+{
+    if (lifetime->end >= given->horizon_instant)
+        return (uint32_t)given->steps.end_count + TRANSIENT_STEPS + 1;
+    return hr__step_of_instant(&given->steps, lifetime->end - 1);
+}
+
+/* ---- the line of live bytes ------------------------------------------------------------------ */
+
+static void clear_line(held_search *search)
+{
+    memset(search->line, 0, search->instant_count * sizeof *search->line);
+}
+
+static void add_span(held_search *search, uint32_t begin, uint32_t end, int64_t bytes)
+{
+    if (begin >= end)
+        return;
+    search->line[begin] += bytes;
+    if (end < search->instant_count)
+        search->line[end] -= bytes;
+}
+
+static void add_everything(held_search *search)
+{
+    const hr__timeline *timeline = &search->given->timeline;
+    for (size_t i = 0; i < timeline->lifetime_count; i++)
+        add_span(search, timeline->lifetimes[i].begin, timeline->lifetimes[i].end,
+                 (int64_t)timeline->lifetimes[i].size_bytes);
+}
+
+/* The highest point up to the horizon. */
+static uint64_t highest(const held_search *search)
+{
+    int64_t live = 0, most = 0;
+    for (size_t i = 0; i < search->instant_count && i <= search->given->horizon_instant; i++) {
+        live += search->line[i];
+        most = live > most ? live : most;
+    }
+    return (uint64_t)most;
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+static uint32_t middle_of(const hr__pass *pass)
+{
+    return pass->begin + (pass->last_request - pass->begin) / 2;
+}
+
+static void find_forward_ends(held_search *search)
+{
+    const hr__roles *roles = &search->given->roles;
+    uint32_t optimizer = 0;
+    for (size_t i = 0; i < search->step_count; i++)
+        search->forward_ends[i].instant = UINT32_MAX;
+    for (size_t i = 0; i < roles->pass_count; i++) {
+        const hr__pass *pass = &roles->passes[i];
+        if (pass->kind == HR__PASS_OPTIMIZER) {
+            optimizer = pass->begin;
+            search->has_optimizer = true;
+        }
+        forward_end *end = &search->forward_ends[pass->step];
+        size_t before = i; /* the forward pass before this one; a loss may come between */
+        if (before > 0 && roles->passes[before - 1].kind == HR__PASS_OTHER)
+            before--;
+        if (pass->kind == HR__PASS_BACKWARD && before > 0 &&
+            roles->passes[before - 1].kind == HR__PASS_FORWARD && end->instant == UINT32_MAX) {
+            *end = (forward_end){
+                .instant = roles->passes[before - 1].last_request + 1,
+                .middle_instant = middle_of(&roles->passes[before - 1]),
+                .backward_event = pass->begin,
+                .optimizer_event = optimizer,
+            };
+            search->with_forward[search->with_forward_count++] = pass->step;
+        }
+    }
+}
+
+/* Steps with forward work, in `with_forward`: the first whose forward work ends at or after
+ * `instant`. */
+static size_t first_forward_at(const held_search *search, uint32_t instant)
+{
+    size_t low = 0, high = search->with_forward_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (search->forward_ends[search->with_forward[middle]].instant < instant)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first of them that is a later step than the block's own, and before which an optimizer ran
+ * after the block was made. */
+static size_t first_holding(const held_search *search, const hr__lifetime *lifetime, uint32_t born)
+{
+    size_t low = 0, high = search->with_forward_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint32_t step = search->with_forward[middle];
+        bool holds = step > born && (!search->has_optimizer ||
+                                     lifetime->begin <= search->forward_ends[step].optimizer_event);
+        if (holds)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Counts what is held, and takes it off the line from the step's beginning to where the backward
+ * pass needs it again. A block is held in a run of steps; in all but the last of them it is alive
+ * to the end of the window, so those are added up first, as differences. */
+static void count_gradients(held_search *search)
+{
+    const hr__case *given = search->given;
+    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
+        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        if (given->roles.roles[i] != HR__ROLE_GRADIENTS)
+            continue;
+        size_t first = first_holding(search, lifetime, birth_step(given, i));
+        size_t end = lifetime->end == HR__LIVE_TO_THE_END ? search->with_forward_count
+                                                          : first_forward_at(search, lifetime->end);
+        if (first >= end)
+            continue;
+        search->held_changes[first] += (int64_t)lifetime->size_bytes;
+        search->held_changes[end] -= (int64_t)lifetime->size_bytes;
+        uint32_t last = search->with_forward[end - 1];
+        uint32_t needed = search->forward_ends[last].backward_event + 1;
+        if (lifetime->end < needed) /* it went before the window's end: put the rest back */
+            add_span(search, lifetime->end, needed, (int64_t)lifetime->size_bytes);
+    }
+    int64_t held = 0;
+    for (size_t i = 0; i < search->with_forward_count; i++) {
+        uint32_t step = search->with_forward[i];
+        held += search->held_changes[i];
+        search->held_bytes[step] = (uint64_t)held;
+        if (step > 0)
+            add_span(search, given->steps.ends[step - 1],
+                     search->forward_ends[step].backward_event + 1, -held);
+    }
+}
+
+/* The most that a step holds; of how many, in how many it is worth telling. */
+static uint64_t count_held(const held_search *search, size_t *steps, size_t *held_steps)
+{
+    uint64_t most = 0;
+    for (size_t i = 1; i < search->step_count; i++) {
+        if (search->forward_ends[i].instant == UINT32_MAX)
+            continue;
+        ++*steps;
+        *held_steps += is_worth_telling(search, search->held_bytes[i]);
+        most = search->held_bytes[i] > most ? search->held_bytes[i] : most;
+    }
+    return most;
+}
+
+static void tell_gradients(held_search *search)
+{
+    hr__case *given = search->given;
+    size_t steps = 0, held_steps = 0;
+    uint64_t most = count_held(search, &steps, &held_steps);
+    if (held_steps < FEWEST_STEPS || held_steps * 2 < steps)
+        return;
+
+    uint64_t peak = given->peak_bytes, without = highest(search);
+    uint64_t saved = peak > without ? peak - without : 0;
+    char bytes[HR__SIZE_TEXT_BYTES], saved_text[HR__SIZE_TEXT_BYTES];
+    hr__format_size(most, bytes);
+    hr__format_size(saved, saved_text);
+    given->gradients_held_bytes = most;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "gradients-held", most,
+        "Gradients of the step before (%s) are alive through the forward pass.", bytes);
+    hr__finding_where(finding, "%s", hr__doctor_place(given, hr__doctor_backward_context(given)));
+    hr__finding_evidence(finding, "So in %zu of %zu steps, measured where forward work ends.",
+                         held_steps, steps);
+    if (saved != 0)
+        hr__finding_evidence(finding, "Without them the run would have peaked %s lower.",
+                             saved_text);
+    else
+        hr__finding_evidence(finding, "The peak of this run is elsewhere: clearing them lowers "
+                                      "the forward pass, not the peak.");
+    hr__finding_remedy(finding, "clear gradients before the forward pass, and free their memory",
+                       hr__saves(saved), HR_BASIS_MEASURED, "none",
+                       "optimizer.zero_grad(set_to_none=True)   # first line of the step,\n"
+                       "                                        # before loss = model(batch)");
+}
+
+/* ---- held over ------------------------------------------------------------------------------- */
+
+/* Belongs to one step, and is gone soon after it? */
+static bool is_transient(const hr__case *given, size_t index, const hr__lifetime *lifetime)
+{
+    uint8_t role = given->roles.roles[index];
+    if (role == HR__ROLE_WEIGHTS || role == HR__ROLE_OPTIMIZER || role == HR__ROLE_GRADIENTS ||
+        given->is_kept_graph[index] || lifetime->begin == 0)
+        return false;
+    uint32_t born = birth_step(given, index), died = death_step(given, lifetime);
+    return died > born && died - born <= TRANSIENT_STEPS;
+}
+
+/* Is it alive in the middle of a later step's forward work? Which? 0 = none. */
+static uint32_t held_over_in(const held_search *search, const hr__lifetime *lifetime, uint32_t born)
+{
+    for (uint32_t step = born + 1; step < search->step_count && step <= born + TRANSIENT_STEPS;
+         step++) {
+        const forward_end *end = &search->forward_ends[step];
+        if (end->instant != UINT32_MAX && hr__lifetime_is_live(lifetime, end->middle_instant))
+            return step;
+    }
+    return 0;
+}
+
+static void tell_held_over(held_search *search, hr__weighed_stack *stacks, uint64_t bytes)
+{
+    hr__case *given = search->given;
+    size_t count = 0;
+    for (size_t i = 0; i < given->model->stack_count; i++)
+        if (stacks[i].bytes != 0)
+            stacks[count++] = (hr__weighed_stack){(uint32_t)i, stacks[i].bytes};
+    uint64_t peak = given->peak_bytes, without = highest(search);
+    uint64_t saved = peak > without ? peak - without : 0;
+    char text[HR__SIZE_TEXT_BYTES];
+    given->held_over_bytes = bytes;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "held-over", bytes,
+        "%s of the step before are still alive while the next one runs its forward pass.",
+        hr__format_size(bytes, text));
+    hr__doctor_lines(given, stacks, count, finding);
+    hr__finding_evidence(finding, "They are given back within that step: variables of the loop, "
+                                  "which live until they are assigned again.");
+    if (saved != 0)
+        hr__finding_evidence(finding, "Without them the run would have peaked %s lower.",
+                             hr__format_size(saved, text));
+    else
+        hr__finding_evidence(finding, "The peak of this run is elsewhere: letting them go lowers "
+                                      "the forward pass, not the peak.");
+    hr__finding_remedy(finding, "let go of the step's variables when it ends", hr__saves(saved),
+                       HR_BASIS_MEASURED, "none",
+                       "del outputs, loss, batch            # last line of the step; or put the\n"
+                       "                                    # step into a function of its own");
+}
+
+static hr_status find_held_over(held_search *search)
+{
+    hr__case *given = search->given;
+    const hr__timeline *timeline = &given->timeline;
+    hr__weighed_stack *stacks = hr__host_alloc_zeroed(given->model->stack_count, sizeof *stacks);
+    if (stacks == NULL)
+        return hr__fail_host_memory(given->model->stack_count * sizeof *stacks, "the last step");
+
+    memset(search->held_bytes, 0, search->step_count * sizeof *search->held_bytes);
+    clear_line(search);
+    add_everything(search);
+    for (size_t i = 0; i < timeline->lifetime_count; i++) {
+        const hr__lifetime *lifetime = &timeline->lifetimes[i];
+        if (!is_transient(given, i, lifetime))
+            continue;
+        uint32_t born = birth_step(given, i);
+        uint32_t step = held_over_in(search, lifetime, born);
+        if (step == 0)
+            continue;
+        search->held_bytes[step] += lifetime->size_bytes;
+        add_span(search, given->steps.ends[born], lifetime->end, -(int64_t)lifetime->size_bytes);
+        if (lifetime->context != HR__NO_CONTEXT)
+            stacks[given->model->contexts[lifetime->context]].bytes += lifetime->size_bytes;
+    }
+    size_t steps = 0, held_steps = 0;
+    uint64_t most = count_held(search, &steps, &held_steps);
+    if (held_steps >= FEWEST_STEPS && held_steps * 2 >= steps)
+        tell_held_over(search, stacks, most);
+    hr__host_free(stacks);
+    return HR_OK;
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------ */
+
+/* Is the peak in a phase without a backward pass, of a run that has them? */
+static bool peaks_in_evaluation(const hr__case *given)
+{
+    const hr__steps *steps = &given->steps;
+    const hr__roles *roles = &given->roles;
+    uint32_t begin = 0, end = (uint32_t)given->trace->event_count;
+    if (steps->phase_end_count == 0)
+        return false;
+    for (size_t i = 0; i < steps->phase_end_count; i++) {
+        if (steps->phase_ends[i] <= given->peak_instant)
+            begin = steps->phase_ends[i];
+        else if (steps->phase_ends[i] < end)
+            end = steps->phase_ends[i];
+    }
+    bool has_backward = false, has_backward_here = false;
+    for (size_t i = 0; i < roles->pass_count; i++)
+        if (roles->passes[i].kind == HR__PASS_BACKWARD) {
+            has_backward = true;
+            has_backward_here = has_backward_here ||
+                                (roles->passes[i].begin >= begin && roles->passes[i].begin < end);
+        }
+    return has_backward && !has_backward_here;
+}
+
+static void tell_evaluation(held_search *search)
+{
+    hr__case *given = search->given;
+    uint64_t gradients = 0, optimizer = 0;
+    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
+        if (!hr__lifetime_is_live(&given->timeline.lifetimes[i], given->peak_instant))
+            continue;
+        uint64_t bytes = given->timeline.lifetimes[i].size_bytes;
+        gradients += given->roles.roles[i] == HR__ROLE_GRADIENTS ? bytes : 0;
+        optimizer += given->roles.roles[i] == HR__ROLE_OPTIMIZER ? bytes : 0;
+    }
+    if (!is_worth_telling(search, gradients + optimizer))
+        return;
+    char text[HR__SIZE_TEXT_BYTES];
+    given->held_over_bytes += gradients + optimizer;
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "held-over", gradients + optimizer,
+                          "The peak is in an evaluation, and %s of training are alive in it.",
+                          hr__format_size(gradients + optimizer, text));
+    hr__finding_part(finding, "optimizer", optimizer);
+    hr__finding_part(finding, "gradients", gradients);
+    if (gradients != 0)
+        hr__finding_remedy(finding, "clear the gradients before the evaluation",
+                           hr__saves(gradients), HR_BASIS_MEASURED, "none",
+                           "optimizer.zero_grad(set_to_none=True)   # before model.eval()");
+    if (optimizer != 0)
+        hr__finding_remedy(
+            finding, "evaluate in smaller batches, or with the optimizer's state on the host",
+            (hr__savings){0, optimizer}, HR_BASIS_COMPUTED, "a copy of the state each way",
+            "for state in optimizer.state.values():\n"
+            "    for key, value in state.items():\n"
+            "        if torch.is_tensor(value): state[key] = value.cpu()   # and back before "
+            "training");
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static hr_status make_room(held_search *search)
+{
+    const hr__case *given = search->given;
+    search->step_count = given->steps.end_count + 1;
+    search->instant_count = given->trace->event_count + 1;
+    search->forward_ends = hr__host_alloc_zeroed(search->step_count, sizeof(forward_end));
+    search->with_forward = hr__host_alloc_zeroed(search->step_count, sizeof(uint32_t));
+    search->held_changes = hr__host_alloc_zeroed(search->step_count + 1, sizeof(int64_t));
+    search->held_bytes = hr__host_alloc_zeroed(search->step_count, sizeof(uint64_t));
+    search->line = hr__host_alloc_zeroed(search->instant_count, sizeof(int64_t));
+    if (search->forward_ends == NULL || search->with_forward == NULL ||
+        search->held_changes == NULL || search->held_bytes == NULL || search->line == NULL)
+        return hr__fail_host_memory(search->instant_count * sizeof(int64_t), "what steps hold");
+    return HR_OK;
+}
+
+static hr_status search_and_tell(held_search *search)
+{
+    HR__TRY(make_room(search));
+    find_forward_ends(search);
+    add_everything(search);
+    count_gradients(search);
+    tell_gradients(search);
+    HR__TRY(find_held_over(search));
+    if (peaks_in_evaluation(search->given))
+        tell_evaluation(search);
+    return HR_OK;
+}
+
+hr_status hr__doctor_held(hr__case *given)
+{
+    if (given->steps.end_count < FEWEST_STEPS)
+        return HR_OK;
+    held_search search = {.given = given};
+    hr_status status = search_and_tell(&search);
+    hr__host_free(search.forward_ends);
+    hr__host_free(search.with_forward);
+    hr__host_free(search.held_changes);
+    hr__host_free(search.held_bytes);
+    hr__host_free(search.line);
+    return status;
+}

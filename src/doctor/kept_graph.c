@@ -1,0 +1,410 @@
+/* kept_graph.c - activations that no backward pass will ever free.
+ *
+ * A forward pass outside of no_grad() or inference_mode() keeps the output of nearly every
+ * operation for a backward pass. Where none comes (evaluation), all of it stays until the output
+ * itself is let go. In memory that looks like nothing else: most of what a pass asked for is alive
+ * when it is over, and goes, if at all, all at once, outside of any backward pass. Under
+ * inference_mode() a block goes as soon as the next layers are computed, so a few are alive at a
+ * time.
+ *
+ * The trace is cut into *stretches*: forward work between two backward passes. A block of forward
+ * work is *kept* if it is alive at the horizon, or went in a burst of frees without a request in
+ * between, outside of a backward pass.
+ *
+ * Three things look alike and are not:
+ *   - A training step in progress: the forward pass under way when the recording ends (or when
+ *     memory ran out) has everything alive, rightly. So the last pass of the trace is left out; how
+ *     long a pass is, is known from the steps before. In a run that never went backward, it is
+ * known from what comes between passes (a batch is made); a single pass that is still alive may as
+ *     well be the first half of a training step, and is left alone.
+ *   - A training loop that keeps its graphs (a loss summed with its graph) does so in every
+ *     stretch. That is a leak; leak.c tells it, with its rate.
+ *   - A key/value cache goes in one burst at the end of a request. It is a small part of what the
+ *     passes asked for. */
+#include <stdlib.h> /* qsort */
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+
+enum {
+    FEWEST_KEPT_BLOCKS = 8, /* of a stretch, and of a burst */
+    FEWEST_KEPT_STACKS = 3,
+    FEWEST_PASS_BLOCKS = 8, /* fewer requests are no pass of a model */
+};
+
+/* Of the bytes that a stretch asked for, kept at least. */
+#define LEAST_KEPT 0.25
+/* Of what is alive of forward work, a burst frees at least. */
+#define LEAST_BURST 0.5
+/* A stretch with that many times the requests of a training pass has other passes in it. */
+#define MANY_PASSES 1.6
+
+#define LEAST_KEPT_BYTES (UINT64_C(1) << 20)
+
+typedef struct stretch {
+    uint32_t begin, end; /* passes [begin, end) */
+    bool has_backward;   /* a backward pass ends it */
+    bool is_kept;
+    uint32_t last_pass_event; /* requests from here on are of the pass under way */
+    size_t block_count;
+    uint64_t asked_bytes, kept_bytes;
+    size_t kept_count;
+} stretch;
+
+typedef struct kept_search {
+    hr__case *given;
+    stretch *stretches; /* owned */
+    size_t stretch_count;
+    uint32_t *stretch_of_pass; /* owned */
+    uint32_t *run_of_event;    /* owned; which run of frees an event belongs to */
+    struct free_run {
+        uint64_t live_bytes;  /* of forward work, when it begins */
+        uint64_t freed_bytes; /* of forward work */
+        uint32_t freed_count;
+    } * runs; /* owned */
+    size_t run_count;
+    double training_blocks; /* requests of a training step's forward pass; 0 = there is none */
+} kept_search;
+
+static bool is_forward(const kept_search *search, const hr__lifetime *lifetime)
+{
+    return lifetime->begin != 0 &&
+           hr__attribution_category(&search->given->attribution, lifetime->context) ==
+               HR__CATEGORY_FORWARD;
+}
+
+/* ---- stretches ------------------------------------------------------------------------------- */
+
+static hr_status cut_stretches(kept_search *search)
+{
+    const hr__roles *roles = &search->given->roles;
+    size_t count = roles->pass_count;
+    search->stretches = hr__host_alloc_zeroed(count, sizeof *search->stretches);
+    search->stretch_of_pass = hr__host_alloc_zeroed(count, sizeof *search->stretch_of_pass);
+    if (search->stretches == NULL || search->stretch_of_pass == NULL)
+        return hr__fail_host_memory(count * sizeof *search->stretches, "the forward passes");
+    stretch *open = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (roles->passes[i].begin >= search->given->horizon_instant)
+            break;
+        if (open == NULL) {
+            open = &search->stretches[search->stretch_count++];
+            open->begin = (uint32_t)i;
+        }
+        search->stretch_of_pass[i] = (uint32_t)(search->stretch_count - 1);
+        open->end = (uint32_t)i + 1;
+        bool is_backward = roles->passes[i].kind == HR__PASS_BACKWARD;
+        bool ends =
+            is_backward && (i + 1 == count || roles->passes[i + 1].kind != HR__PASS_BACKWARD);
+        if (ends) {
+            open->has_backward = true;
+            open = NULL;
+        }
+    }
+    return HR_OK;
+}
+
+static void count_requests(kept_search *search)
+{
+    const hr__case *given = search->given;
+    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
+        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        if (!is_forward(search, lifetime) || lifetime->begin > given->horizon_instant)
+            continue;
+        stretch *own = &search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]];
+        own->block_count++;
+        own->asked_bytes += lifetime->size_bytes;
+    }
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    const double *one = left, *other = right;
+    return (*one > *other) - (*one < *other);
+}
+
+/* The middle one of the stretches that a backward pass ends. */
+static hr_status find_training_pass(kept_search *search)
+{
+    double *counts = hr__host_alloc((search->stretch_count + 1) * sizeof *counts);
+    if (counts == NULL)
+        return hr__fail_host_memory(search->stretch_count * sizeof *counts, "the forward passes");
+    size_t count = 0;
+    for (size_t i = 0; i < search->stretch_count; i++)
+        if (search->stretches[i].has_backward &&
+            search->stretches[i].block_count >= FEWEST_PASS_BLOCKS)
+            counts[count++] = (double)search->stretches[i].block_count;
+    qsort(counts, count, sizeof *counts, compare_doubles);
+    search->training_blocks = count != 0 ? counts[count / 2] : 0;
+    hr__host_free(counts);
+    return HR_OK;
+}
+
+/* Where the pass under way began: in training, one pass's requests before the end of the stretch;
+ * else with the last forward pass that something else came before. */
+static void find_last_pass(const kept_search *search, stretch *own)
+{
+    const hr__case *given = search->given;
+    const hr__roles *roles = &given->roles;
+    own->last_pass_event = UINT32_MAX;
+    if (own->has_backward)
+        return;
+    if (search->training_blocks > 0) {
+        double left = search->training_blocks;
+        uint32_t first = roles->passes[own->begin].begin;
+        for (uint32_t i = given->horizon_instant; i > first && left > 0; i--) {
+            const hr__model_event *event = &given->trace->events[i - 1];
+            if (event->action == HR_ACTION_ALLOC &&
+                hr__attribution_category(&given->attribution, event->context) ==
+                    HR__CATEGORY_FORWARD)
+                left -= 1;
+            own->last_pass_event = i - 1;
+        }
+        return;
+    }
+    for (uint32_t i = own->end; i-- > own->begin;)
+        if (roles->passes[i].kind == HR__PASS_FORWARD &&
+            roles->passes[i].begin < given->horizon_instant) {
+            own->last_pass_event = roles->passes[i].begin;
+            return;
+        }
+}
+
+/* ---- bursts ---------------------------------------------------------------------------------- */
+
+static hr_status find_runs(kept_search *search)
+{
+    const hr__case *given = search->given;
+    const hr__model_trace *trace = given->trace;
+    search->run_of_event = hr__host_alloc(trace->event_count * sizeof *search->run_of_event);
+    if (search->run_of_event == NULL)
+        return hr__fail_host_memory(trace->event_count * sizeof *search->run_of_event,
+                                    "the frees of a trace");
+    uint32_t run = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        run += trace->events[i].action == HR_ACTION_ALLOC;
+        search->run_of_event[i] = run;
+    }
+    search->run_count = (size_t)run + 1;
+    search->runs = hr__host_alloc_zeroed(search->run_count, sizeof *search->runs);
+    if (search->runs == NULL)
+        return hr__fail_host_memory(search->run_count * sizeof *search->runs,
+                                    "the frees of a trace");
+
+    /* Live bytes first as differences: born in a run, given back in another. */
+    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
+        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        if (!is_forward(search, lifetime))
+            continue;
+        search->runs[search->run_of_event[lifetime->begin - 1]].live_bytes += lifetime->size_bytes;
+        if (lifetime->end == HR__LIVE_TO_THE_END)
+            continue;
+        struct free_run *freed = &search->runs[search->run_of_event[lifetime->end - 1]];
+        freed->freed_bytes += lifetime->size_bytes;
+        freed->freed_count++;
+    }
+    uint64_t live = 0;
+    for (size_t i = 0; i < search->run_count; i++) {
+        live += search->runs[i].live_bytes;
+        search->runs[i].live_bytes = live;
+        live -= search->runs[i].freed_bytes;
+    }
+    return HR_OK;
+}
+
+static bool went_in_a_burst(const kept_search *search, uint32_t event)
+{
+    const hr__roles *roles = &search->given->roles;
+    const struct free_run *run = &search->runs[search->run_of_event[event]];
+    return roles->passes[hr__roles_pass_at(roles, event)].kind != HR__PASS_BACKWARD &&
+           run->freed_count >= FEWEST_KEPT_BLOCKS &&
+           (double)run->freed_bytes >= LEAST_BURST * (double)run->live_bytes;
+}
+
+/* ---- kept ------------------------------------------------------------------------------------ */
+
+static bool is_kept(const kept_search *search, const hr__lifetime *lifetime, const stretch *own)
+{
+    uint32_t horizon = search->given->horizon_instant;
+    if (lifetime->begin > horizon)
+        return false;
+    if (lifetime->end > horizon && lifetime->begin - 1 < own->last_pass_event)
+        return true;
+    /* The pass under way: if the run did not fail and it goes all at once, nothing came after. */
+    bool is_told = lifetime->end <= horizon || !search->given->failure.has_happened;
+    return is_told && lifetime->end != HR__LIVE_TO_THE_END &&
+           went_in_a_burst(search, lifetime->end - 1);
+}
+
+static void find_kept(kept_search *search)
+{
+    hr__case *given = search->given;
+    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
+        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        if (!is_forward(search, lifetime))
+            continue;
+        stretch *own = &search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]];
+        if (!is_kept(search, lifetime, own))
+            continue;
+        given->is_kept_graph[i] = true;
+        own->kept_bytes += lifetime->size_bytes;
+        own->kept_count++;
+    }
+}
+
+/* Does the training loop itself keep its graphs? */
+static bool is_a_training_leak(const kept_search *search)
+{
+    size_t training = 0, kept = 0;
+    for (size_t i = 0; i < search->stretch_count; i++) {
+        const stretch *own = &search->stretches[i];
+        if (!own->has_backward || own->block_count < FEWEST_PASS_BLOCKS)
+            continue;
+        training++;
+        kept += (double)own->kept_bytes >= LEAST_KEPT * (double)own->asked_bytes;
+    }
+    return training >= 2 && kept * 2 >= training;
+}
+
+static void judge_stretches(kept_search *search)
+{
+    bool is_leak = is_a_training_leak(search);
+    for (size_t i = 0; i < search->stretch_count; i++) {
+        stretch *own = &search->stretches[i];
+        bool has_other_passes = search->training_blocks == 0 ||
+                                (double)own->block_count >= MANY_PASSES * search->training_blocks;
+        own->is_kept = !is_leak && has_other_passes && own->kept_count >= FEWEST_KEPT_BLOCKS &&
+                       (double)own->kept_bytes >= LEAST_KEPT * (double)own->asked_bytes;
+    }
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+typedef struct kept_total {
+    uint64_t most_bytes; /* kept at the same time */
+    uint32_t instant;
+    hr__weighed_stack *stacks; /* owned */
+    size_t stack_count;
+} kept_total;
+
+static hr_status add_up(kept_search *search, kept_total *out)
+{
+    hr__case *given = search->given;
+    size_t instants = given->trace->event_count + 1;
+    size_t stack_count = given->model->stack_count;
+    int64_t *line = hr__host_alloc_zeroed(instants, sizeof *line);
+    out->stacks = hr__host_alloc_zeroed(stack_count, sizeof *out->stacks);
+    if (line == NULL || out->stacks == NULL) {
+        hr__host_free(line);
+        return hr__fail_host_memory(instants * sizeof *line, "the kept activations");
+    }
+    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
+        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
+        if (!given->is_kept_graph[i])
+            continue;
+        line[lifetime->begin] += (int64_t)lifetime->size_bytes;
+        if (lifetime->end < instants)
+            line[lifetime->end] -= (int64_t)lifetime->size_bytes;
+        out->stacks[given->model->contexts[lifetime->context]].bytes += lifetime->size_bytes;
+    }
+    int64_t live = 0;
+    for (size_t i = 0; i < instants; i++) {
+        live += line[i];
+        if (live > (int64_t)out->most_bytes) {
+            out->most_bytes = (uint64_t)live;
+            out->instant = (uint32_t)i;
+        }
+    }
+    hr__host_free(line);
+    for (size_t i = 0; i < stack_count; i++)
+        if (out->stacks[i].bytes != 0)
+            out->stacks[out->stack_count++] =
+                (hr__weighed_stack){(uint32_t)i, out->stacks[i].bytes};
+    return HR_OK;
+}
+
+static void tell(kept_search *search, kept_total *total)
+{
+    hr__case *given = search->given;
+    char bytes[HR__SIZE_TEXT_BYTES];
+    hr__format_size(total->most_bytes, bytes);
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "kept-graph", total->most_bytes,
+        "Forward passes keep %s of activations for a backward pass that never comes.", bytes);
+    hr__doctor_places(given, total->stacks, total->stack_count, finding);
+    uint64_t asked = 0, kept = 0;
+    for (size_t i = 0; i < search->stretch_count; i++) {
+        asked += search->stretches[i].is_kept ? search->stretches[i].asked_bytes : 0;
+        kept += search->stretches[i].is_kept ? search->stretches[i].kept_bytes : 0;
+    }
+    hr__finding_evidence(finding,
+                         "%.0f %% of the bytes that these passes asked for were still alive when "
+                         "they were over, from %zu different stacks; without a graph a few blocks "
+                         "are.",
+                         asked != 0 ? 100.0 * (double)kept / (double)asked : 0, total->stack_count);
+    hr__finding_evidence(finding, search->training_blocks > 0
+                                      ? "They were not freed by a backward pass, unlike those of "
+                                        "the training steps in the same recording."
+                                      : "No backward pass was recorded.");
+    hr__finding_remedy(finding, "evaluate under inference_mode()", hr__saves(total->most_bytes),
+                       HR_BASIS_MEASURED, "none: it is faster, too",
+                       "with torch.inference_mode():\n    out = model(x)");
+    hr__finding_remedy(finding, "keep outputs without their graph", hr__saves(total->most_bytes),
+                       HR_BASIS_MEASURED, "a copy to the host for each output",
+                       "outs.append(out.detach().cpu())");
+}
+
+static hr_status tell_kept(kept_search *search)
+{
+    hr__case *given = search->given;
+    bool is_any = false;
+    for (size_t i = 0; i < search->stretch_count; i++)
+        is_any = is_any || search->stretches[i].is_kept;
+    for (size_t i = 0; i < given->timeline.lifetime_count; i++)
+        if (given->is_kept_graph[i] &&
+            !search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]].is_kept)
+            given->is_kept_graph[i] = false;
+    if (!is_any)
+        return HR_OK;
+
+    kept_total total = {0};
+    hr_status status = add_up(search, &total);
+    if (status == HR_OK && total.most_bytes >= LEAST_KEPT_BYTES &&
+        total.stack_count >= FEWEST_KEPT_STACKS) {
+        given->kept_graph_bytes = total.most_bytes;
+        tell(search, &total);
+    }
+    hr__host_free(total.stacks);
+    if (given->kept_graph_bytes == 0)
+        memset(given->is_kept_graph, 0, given->timeline.lifetime_count);
+    return status;
+}
+
+static hr_status search_and_tell(kept_search *search)
+{
+    HR__TRY(cut_stretches(search));
+    if (search->stretch_count == 0)
+        return HR_OK;
+    count_requests(search);
+    HR__TRY(find_training_pass(search));
+    for (size_t i = 0; i < search->stretch_count; i++)
+        find_last_pass(search, &search->stretches[i]);
+    HR__TRY(find_runs(search));
+    find_kept(search);
+    judge_stretches(search);
+    return tell_kept(search);
+}
+
+hr_status hr__doctor_kept_graph(hr__case *given)
+{
+    kept_search search = {.given = given};
+    hr_status status = search_and_tell(&search);
+    hr__host_free(search.stretches);
+    hr__host_free(search.stretch_of_pass);
+    hr__host_free(search.run_of_event);
+    hr__host_free(search.runs);
+    return status;
+}

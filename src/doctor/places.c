@@ -1,0 +1,120 @@
+/* places.c - the lines of the user's program that a finding is about.
+ *
+ * One block has one line: the innermost frame outside torch. A finding is about many blocks. When
+ * their lines differ (the layers of a model in the user's own file), the line that helps is further
+ * out: the call that all of them came through, such as `out = model(x)` in the loop. So it comes
+ * first: the innermost frame of the heaviest stack that nearly all the bytes have in common. The
+ * blocks' own lines follow. */
+#include <stdlib.h> /* qsort */
+
+#include "doctor/doctor.h"
+
+enum {
+    COMMON_PERCENT = 90, /* of the bytes must have gone through the line that is called common */
+    MOST_COMPARED = 1024 /* the heaviest stacks; the rest weighs nothing beside them */
+};
+
+static const char *text_of_frame(hr__case *given, uint32_t frame_id)
+{
+    const hr__model *model = given->model;
+    const hr__model_frame *frame = &model->frames[frame_id];
+    return hr__diagnosis_text(given->draft, "%s:%u %s", hr__model_string(model, frame->filename),
+                              (unsigned)frame->line, hr__model_string(model, frame->name));
+}
+
+static const char *place_of_stack(hr__case *given, hr__model_stack stack)
+{
+    size_t where = hr__attribution_where(&given->attribution, stack);
+    if (where == HR__NO_FRAME)
+        return "";
+    return text_of_frame(given, given->model->frame_ids[stack.first + where]);
+}
+
+const char *hr__doctor_place(hr__case *given, uint32_t context)
+{
+    return place_of_stack(given, hr__model_stack_of(given->model, context));
+}
+
+static bool has_frame(const hr__model *model, uint32_t stack, uint32_t frame)
+{
+    hr__model_stack frames = model->stacks[stack];
+    for (uint32_t i = 0; i < frames.count; i++)
+        if (model->frame_ids[frames.first + i] == frame)
+            return true;
+    return false;
+}
+
+static bool is_common(const hr__model *model, const hr__weighed_stack *stacks, size_t count,
+                      uint32_t frame)
+{
+    double with = 0, all = 0;
+    for (size_t i = 0; i < count && i < MOST_COMPARED; i++) {
+        all += (double)stacks[i].bytes;
+        with += has_frame(model, stacks[i].stack, frame) ? (double)stacks[i].bytes : 0;
+    }
+    return with * 100 >= all * COMMON_PERCENT;
+}
+
+static int heavier_first(const void *left, const void *right)
+{
+    const hr__weighed_stack *one = left, *other = right;
+    if (one->bytes != other->bytes)
+        return one->bytes > other->bytes ? -1 : 1;
+    return (one->stack > other->stack) - (one->stack < other->stack);
+}
+
+static void add_common(hr__case *given, const hr__weighed_stack *stacks, size_t count,
+                       hr__finding_draft *finding)
+{
+    const hr__model *model = given->model;
+    hr__model_stack heaviest = model->stacks[stacks[0].stack];
+    for (uint32_t i = 0; i < heaviest.count; i++) {
+        uint32_t frame = model->frame_ids[heaviest.first + i];
+        if (hr__attribution_is_users(&given->attribution, frame) &&
+            is_common(model, stacks, count, frame)) {
+            hr__finding_where(finding, "%s", text_of_frame(given, frame));
+            return;
+        }
+    }
+}
+
+static void add_own(hr__case *given, const hr__weighed_stack *stacks, size_t count,
+                    hr__finding_draft *finding)
+{
+    for (size_t i = 0; i < count && finding->where_count < HR__MOST_WHERE; i++)
+        hr__finding_where(finding, "%s",
+                          place_of_stack(given, given->model->stacks[stacks[i].stack]));
+}
+
+void hr__doctor_places(hr__case *given, hr__weighed_stack *stacks, size_t count,
+                       hr__finding_draft *finding)
+{
+    if (count == 0)
+        return;
+    qsort(stacks, count, sizeof *stacks, heavier_first);
+    add_common(given, stacks, count, finding);
+    add_own(given, stacks, count, finding);
+}
+
+void hr__doctor_lines(hr__case *given, hr__weighed_stack *stacks, size_t count,
+                      hr__finding_draft *finding)
+{
+    if (count == 0)
+        return;
+    qsort(stacks, count, sizeof *stacks, heavier_first);
+    add_own(given, stacks, count, finding);
+}
+
+uint32_t hr__doctor_backward_context(const hr__case *given)
+{
+    for (size_t i = given->trace->event_count; i-- > 0;) {
+        const hr__model_event *event = &given->trace->events[i];
+        if (event->action == HR_ACTION_ALLOC && event->context != HR__NO_CONTEXT &&
+            hr__attribution_category(&given->attribution, event->context) ==
+                HR__CATEGORY_BACKWARD &&
+            hr__attribution_where(&given->attribution,
+                                  hr__model_stack_of(given->model, event->context)) != HR__NO_FRAME)
+            return event->context;
+    }
+    return HR__NO_CONTEXT;
+}

@@ -1,0 +1,426 @@
+/* recording.c - one recording: what is looked at, in which order, and the verdict.
+ *
+ * A recording knows more than a message. Numbers at the failure say that a request did not fit;
+ * the recording says what the memory was full of. So the causes are asked first, and where one of
+ * them explains the failure, by being large enough that the request would have fit without it, it
+ * is the verdict: a leak that ended in a failure is a leak, whatever the numbers say. Only where
+ * none does, the rule of numbers decides (numbers.c).
+ *
+ * A run that did not fail has a verdict only for what would kill it later or wastes a great part of
+ * it: a kept graph, a leak, stranded memory. Everything else is a finding, and the run healthy.
+ *
+ * What is judged. Files are written when a run is over, so their end is not it: everything is
+ * followed up to the failure, or to the last request of the program; what is given back after that
+ * is the program going home. If the segments in the file are not those that the trace ends with (it
+ * was cut), the trace is believed. */
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "doctor/numbers.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+
+/* Shares of what was live that make a cause the verdict. */
+enum {
+    KEPT_GRAPH_SHARE = 5, /* a fifth */
+    LEAK_SHARE = 20,      /* of a run that failed: a twentieth, and enough for the request */
+};
+
+/* ---- the trace ------------------------------------------------------------------------------- */
+
+static bool has_oom(const hr__model_trace *trace)
+{
+    for (size_t i = 0; i < trace->event_count; i++)
+        if (trace->events[i].action == HR_ACTION_OOM)
+            return true;
+    return false;
+}
+
+/* The device that failed; else the one with the most events. NULL: there is no event. */
+static const hr__model_trace *choose_trace(const hr__model *model)
+{
+    const hr__model_trace *busiest = NULL, *failed = NULL;
+    for (size_t i = 0; i < model->trace_count; i++) {
+        const hr__model_trace *trace = &model->traces[i];
+        if (trace->device == HR__HOST_DEVICE || trace->event_count == 0)
+            continue;
+        if (busiest == NULL || trace->event_count > busiest->event_count)
+            busiest = trace;
+        if (failed == NULL && has_oom(trace))
+            failed = trace;
+    }
+    return failed != NULL ? failed : busiest;
+}
+
+/* ---- the case -------------------------------------------------------------------------------- */
+
+static uint32_t last_request(const hr__model_trace *trace)
+{
+    size_t i = trace->event_count;
+    while (i != 0 && trace->events[i - 1].action != HR_ACTION_ALLOC &&
+           trace->events[i - 1].action != HR_ACTION_OOM)
+        i--;
+    return (uint32_t)i;
+}
+
+/* The first instant with the most live bytes, not after `last`. */
+static hr_status find_peak(const hr__timeline *timeline, uint32_t last, uint32_t *instant,
+                           uint64_t *bytes)
+{
+    if (timeline->peak_instant <= last) {
+        *instant = timeline->peak_instant;
+        *bytes = timeline->peak_live_bytes;
+        return HR_OK;
+    }
+    int64_t *line = hr__host_alloc_zeroed((size_t)last + 1, sizeof *line);
+    if (line == NULL)
+        return hr__fail_host_memory(((size_t)last + 1) * sizeof *line, "the live bytes");
+    for (size_t i = 0; i < timeline->lifetime_count; i++) {
+        const hr__lifetime *lifetime = &timeline->lifetimes[i];
+        if (lifetime->begin <= last)
+            line[lifetime->begin] += (int64_t)lifetime->size_bytes;
+        if (lifetime->end <= last)
+            line[lifetime->end] -= (int64_t)lifetime->size_bytes;
+    }
+    int64_t live = 0, most = -1;
+    for (uint32_t i = 0; i <= last; i++) {
+        live += line[i];
+        if (live > most) {
+            most = live;
+            *instant = i;
+        }
+    }
+    *bytes = (uint64_t)most;
+    hr__host_free(line);
+    return HR_OK;
+}
+
+static hr_status open_case(hr__case *given)
+{
+    HR__TRY(hr__timeline_make(given->model, given->trace, &given->timeline));
+    HR__TRY(hr__attribution_init(&given->attribution, given->model));
+    HR__TRY(hr__steps_find_in(&given->timeline, &given->attribution, &given->steps));
+    HR__TRY(hr__roles_find(&given->timeline, &given->attribution, &given->steps, &given->roles));
+    size_t room = given->timeline.lifetime_count + 1;
+    given->is_kept_graph = hr__host_alloc_zeroed(room, sizeof *given->is_kept_graph);
+    if (given->is_kept_graph == NULL)
+        return hr__fail_host_memory(room, "a diagnosis");
+
+    HR__TRY(hr__doctor_find_failure(given));
+    given->horizon_instant =
+        given->failure.has_happened ? given->failure.instant : last_request(given->trace);
+    return find_peak(&given->timeline, given->horizon_instant, &given->peak_instant,
+                     &given->peak_bytes);
+}
+
+static void close_case(hr__case *given)
+{
+    hr__host_free(given->is_kept_graph);
+    hr__roles_deinit(&given->roles);
+    hr__steps_deinit(&given->steps);
+    hr__attribution_deinit(&given->attribution);
+    hr__timeline_deinit(&given->timeline);
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+static const char *size_text(hr__case *given, uint64_t bytes)
+{
+    char text[HR__SIZE_TEXT_BYTES];
+    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
+}
+
+static const char *at_line(hr__case *given, const char *kind)
+{
+    const hr__finding_draft *finding = hr__diagnosis_find(given->draft, kind);
+    if (finding == NULL || finding->where_count == 0)
+        return "";
+    return hr__diagnosis_text(given->draft, ", at %s", finding->where[0]);
+}
+
+/* "Leak: " and what else is known of the failure. */
+static const char *failure_clause(hr__case *given)
+{
+    if (!given->failure.has_happened)
+        return "";
+    return hr__diagnosis_text(given->draft, "; %s then did not fit",
+                              size_text(given, given->failure.numbers.tried_bytes));
+}
+
+static void conclude_leak(hr__case *given)
+{
+    bool has_steps = given->steps.end_count != 0;
+    hr__diagnosis_reason(given->draft,
+                         "%s were alive that earlier steps asked for and never gave back; more "
+                         "is added all the time: a leak.",
+                         size_text(given, given->leaked_bytes));
+    hr__diagnosis_conclude(
+        given->draft, HR_VERDICT_LEAK, has_steps ? HR_CONFIDENCE_HIGH : HR_CONFIDENCE_MEDIUM,
+        "Leak: %s pile up step after step and are never let go%s%s.",
+        size_text(given, given->leaked_bytes), at_line(given, "leak"), failure_clause(given));
+}
+
+static void conclude_kept_graph(hr__case *given)
+{
+    hr__diagnosis_reason(given->draft,
+                         "%s of the %s at the peak are activations of forward passes that no "
+                         "backward pass followed: a kept graph.",
+                         size_text(given, given->kept_graph_bytes),
+                         size_text(given, given->peak_bytes));
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_KEPT_GRAPH, HR_CONFIDENCE_HIGH,
+                           "Kept graph: forward passes without a backward pass hold %s of "
+                           "activations%s%s.",
+                           size_text(given, given->kept_graph_bytes), at_line(given, "kept-graph"),
+                           failure_clause(given));
+}
+
+static void conclude_stranded(hr__case *given)
+{
+    hr__diagnosis_reason(given->draft,
+                         "%s are idle, or wait, on other streams or in private pools, where the "
+                         "rest of the program cannot use them: stranded.",
+                         size_text(given, given->stranded_bytes));
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_STRANDED, HR_CONFIDENCE_HIGH,
+                           "Stranded: %s are held for other streams or private pools and cannot "
+                           "be used%s.",
+                           size_text(given, given->stranded_bytes), failure_clause(given));
+}
+
+static void conclude_healthy(hr__case *given)
+{
+    const hr__timeline *timeline = &given->timeline;
+    hr__diagnosis_draft *draft = given->draft;
+    hr__diagnosis_reason(draft, "Nothing ran out of memory%s.",
+                         given->options->card_bytes != 0 ? " on that card" : "");
+    if (given->steps.end_count != 0)
+        hr__diagnosis_reason(draft,
+                             "%zu steps were found (by %s); none of what they ask for piles up.",
+                             given->steps.end_count, given->steps.basis);
+    else
+        hr__diagnosis_reason(draft, "No steps were found; no line's memory grows over the run.");
+    hr_confidence confidence = timeline->is_truncated || given->steps.end_count == 0
+                                   ? HR_CONFIDENCE_MEDIUM
+                                   : HR_CONFIDENCE_HIGH;
+    if (!timeline->is_reserved_known) {
+        hr__diagnosis_conclude(draft, HR_VERDICT_HEALTHY, confidence,
+                               "Healthy: at most %s were alive, and nothing grows.",
+                               size_text(given, given->peak_bytes));
+        return;
+    }
+    const char *but = hr__diagnosis_find(draft, "near-limit") != NULL
+                          ? "; but it is close to its limit"
+                      : hr__diagnosis_find(draft, "fragmentation") != NULL
+                          ? "; but much of what is reserved lies idle"
+                          : "";
+    hr__diagnosis_conclude(draft, HR_VERDICT_HEALTHY, confidence,
+                           "Healthy: at most %s were alive in %s reserved, and nothing grows%s.",
+                           size_text(given, given->peak_bytes),
+                           size_text(given, timeline->peak_reserved_bytes), but);
+}
+
+/* The rule wants the card. A recording does not name it, but says what there was for PyTorch: what
+ * it held, and what was free. Who else held how much is not known then. */
+static hr__number_verdict judge_numbers(hr__case *given)
+{
+    hr_memory_numbers numbers = given->failure.numbers;
+    bool is_card_known = numbers.total_bytes != HR_UNKNOWN;
+    if (!is_card_known && numbers.free_bytes != HR_UNKNOWN &&
+        numbers.reserved_bytes != HR_UNKNOWN && numbers.allowed_bytes == HR_UNKNOWN &&
+        numbers.free_bytes < numbers.tried_bytes) {
+        numbers.total_bytes = numbers.reserved_bytes + numbers.free_bytes;
+        hr__diagnosis_reason(given->draft,
+                             "How large the card is, and who else held memory on it, a recording "
+                             "does not say (nvidia-smi does): judged by the %s that PyTorch held "
+                             "or could have had.",
+                             size_text(given, numbers.total_bytes));
+    }
+    hr__number_verdict judged = hr__numbers_judge(&numbers, given->draft);
+    if (!is_card_known && judged.confidence == HR_CONFIDENCE_HIGH &&
+        judged.verdict == HR_VERDICT_GENUINE)
+        judged.confidence = HR_CONFIDENCE_MEDIUM;
+    return judged;
+}
+
+static void conclude_by_numbers(hr__case *given)
+{
+    const hr_memory_numbers *numbers = &given->failure.numbers;
+    hr__diagnosis_draft *draft = given->draft;
+    hr__number_verdict judged = judge_numbers(given);
+    const char *tried = size_text(given, numbers->tried_bytes);
+    const char *allocated = size_text(given, numbers->allocated_bytes);
+    switch (judged.verdict) {
+    case HR_VERDICT_FRAGMENTATION:
+        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+                               "Fragmentation: %s were refused while %s that PyTorch holds lay "
+                               "idle, in pieces too small.",
+                               tried, size_text(given, judged.idle_bytes));
+        break;
+    case HR_VERDICT_CAPPED:
+        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+                               "Capped: %s were refused by a limit of about %s, not by the card, "
+                               "which had %s free; %s were alive.",
+                               tried, size_text(given, numbers->allowed_bytes),
+                               size_text(given, numbers->free_bytes), allocated);
+        break;
+    case HR_VERDICT_TOO_LARGE:
+        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+                               "Too large: one request for %s, more than there is altogether.",
+                               tried);
+        break;
+    case HR_VERDICT_OUTSIDE:
+        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+                               "Outside: %s of the card are held by others than PyTorch; %s did "
+                               "not fit beside them.",
+                               size_text(given, judged.outside_bytes), tried);
+        break;
+    case HR_VERDICT_REFUSED:
+        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+                               "Refused: %s were asked for, %s were free on the device, and it "
+                               "refused all the same.",
+                               tried, size_text(given, numbers->free_bytes));
+        break;
+    case HR_VERDICT_GENUINE:
+        hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
+                               "Genuine: %s are alive and %s more are needed than there is room "
+                               "for.",
+                               allocated, tried);
+        break;
+    default:
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, HR_CONFIDENCE_LOW,
+                               "Out of memory: %s did not fit, and the recording does not say "
+                               "enough to tell why.",
+                               tried);
+        break;
+    }
+}
+
+/* Would the request have fit without those bytes? */
+static bool explains_failure(const hr__case *given, uint64_t bytes)
+{
+    const hr_memory_numbers *numbers = &given->failure.numbers;
+    uint64_t idle =
+        numbers->reserved_bytes != HR_UNKNOWN && numbers->reserved_bytes > numbers->allocated_bytes
+            ? numbers->reserved_bytes - numbers->allocated_bytes
+            : 0;
+    return bytes >= given->peak_bytes / LEAK_SHARE && bytes + idle >= numbers->tried_bytes;
+}
+
+static void conclude(hr__case *given)
+{
+    bool has_failed = given->failure.has_happened;
+    given->draft->numbers = given->failure.numbers;
+    if (!has_failed) {
+        uint64_t reserved = hr__timeline_reserved_at(&given->timeline, given->peak_instant);
+        given->draft->numbers.device = given->trace->device;
+        given->draft->numbers.allocated_bytes = given->peak_bytes;
+        if (given->timeline.is_reserved_known && reserved >= given->peak_bytes)
+            given->draft->numbers.reserved_bytes = reserved;
+        if (given->options->card_bytes != 0)
+            given->draft->numbers.total_bytes = given->options->card_bytes;
+    }
+    given->draft->error_count = given->failure.is_replayed ? 0 : given->failure.failure_count;
+    if (given->kept_graph_bytes >= given->peak_bytes / KEPT_GRAPH_SHARE &&
+        given->kept_graph_bytes != 0 &&
+        (!has_failed || explains_failure(given, given->kept_graph_bytes)))
+        conclude_kept_graph(given);
+    else if (given->leaked_bytes != 0 &&
+             (!has_failed || explains_failure(given, given->leaked_bytes)))
+        conclude_leak(given);
+    else if (given->is_stranded)
+        conclude_stranded(given);
+    else if (has_failed)
+        conclude_by_numbers(given);
+    else
+        conclude_healthy(given);
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static hr_status examine(hr__case *given)
+{
+    HR__TRY(open_case(given));
+    HR__TRY(hr__doctor_kept_graph(given));
+    HR__TRY(hr__doctor_leak(given));
+    HR__TRY(hr__doctor_stranded(given));
+    HR__TRY(hr__doctor_fragmentation(given));
+    HR__TRY(hr__doctor_held(given));
+    HR__TRY(hr__doctor_peak(given));
+    conclude(given);
+    return HR_OK;
+}
+
+/* A snapshot without history: only what is held at the end. */
+static hr_status examine_segments(const hr__model *model, hr__diagnosis_draft *draft)
+{
+    uint64_t reserved = 0, allocated = 0;
+    for (size_t i = 0; i < model->segment_count; i++)
+        if (model->segments[i].device != HR__HOST_DEVICE) {
+            reserved += model->segments[i].total_bytes;
+            allocated += model->segments[i].allocated_bytes;
+        }
+    char held[HR__SIZE_TEXT_BYTES], live[HR__SIZE_TEXT_BYTES];
+    hr__format_size(reserved, held);
+    hr__format_size(allocated, live);
+    draft->numbers.reserved_bytes = reserved;
+    draft->numbers.allocated_bytes = allocated;
+    hr__diagnosis_reason(draft, "The file has segments but no history of what happened: it shows "
+                                "one instant, and neither a failure nor growth.");
+    hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, HR_CONFIDENCE_LOW,
+                           "Unknown: %s are alive in %s reserved at that instant; without a "
+                           "history nothing more can be told.",
+                           live, held);
+    hr__finding_draft *finding =
+        hr__diagnosis_add(draft, "unknown", HR_UNKNOWN, "A recording with its history would tell.");
+    hr__finding_remedy(finding, "record from the beginning of the program", HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE, "about a microsecond an allocation",
+                       "torch.cuda.memory._record_memory_history(max_entries=100000)  # first\n"
+                       "torch.cuda.memory._dump_snapshot(\"run.pickle\")                # later");
+    hr__finding_remedy(finding, "then ask again", HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+                       "headroom doctor run.pickle");
+    return HR_OK;
+}
+
+static hr_status examine_trace(const hr_recording *recording, const hr__model *model,
+                               const hr__model_trace *trace, const hr_doctor_options *options,
+                               hr__diagnosis_draft *draft)
+{
+    hr_recording as_judged = *recording;
+    as_judged.model = (hr__model *)(uintptr_t)model; /* read only, as the recording is */
+    hr__case *given = hr__host_alloc_zeroed(1, sizeof *given);
+    if (given == NULL)
+        return hr__fail_host_memory(sizeof *given, "a diagnosis");
+    given->recording = &as_judged;
+    given->options = options;
+    given->draft = draft;
+    given->model = model;
+    given->trace = trace;
+    hr_status status = examine(given);
+    close_case(given);
+    hr__host_free(given);
+    return status;
+}
+
+hr_status hr__doctor_recording(const hr_recording *recording, const hr_doctor_options *options,
+                               hr__diagnosis_draft *draft)
+{
+    const hr__model *model = recording->model;
+    const hr__model_trace *trace = choose_trace(model);
+    if (trace == NULL)
+        return examine_segments(model, draft);
+
+    bool is_whole = false, fits = true;
+    HR__TRY(hr__trace_begins_at_nothing(model, trace, &is_whole));
+    if (is_whole)
+        HR__TRY(hr__layout_of_end_fits(model, trace, &fits));
+    if (fits)
+        return examine_trace(recording, model, trace, options, draft);
+
+    hr__model_view view;
+    HR__TRY(hr__model_view_make(model, trace, trace->event_count, &view));
+    hr__diagnosis_reason(draft, "The segments in the file are not those that its trace ends with "
+                                "(it was cut); the trace is followed from its beginning.");
+    hr_status status = examine_trace(recording, &view.model, &view.trace, options, draft);
+    hr__model_view_deinit(&view);
+    return status;
+}

@@ -1,0 +1,511 @@
+/* stranded.c - memory that is held and not used, and that nobody else may use.
+ *
+ * PyTorch keeps freed memory for the stream it was asked for on, and a private pool's memory for
+ * that pool; and a block that another stream was told to work on (record_stream) waits for that
+ * stream after the program has freed it. On one stream, without pools, all of it would serve the
+ * next request.
+ *
+ * How much is that? Idle bytes on other streams are no answer: the same program on one stream would
+ * have idle bytes too. So the program is replayed as if it had one stream and its frees were
+ * complete at once, and what it reserves less is what is stranded. Memory of private pools stays
+ * out of that for a run that did not fail: a graph's pool is there to be nobody else's. At a
+ * failure the question is whether the request would have been served, and there pools count.
+ *
+ * The verdict is for a run that failed for this reason: what the request could use was too little,
+ * what others kept was enough, and with one stream and one pool it is served. Of a run that did not
+ * fail: an eighth of what it reserves at most, which is worth a few lines of code. */
+#include <inttypes.h>
+
+#include "doctor/doctor.h"
+#include "analysis/replay.h"
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+
+#define MUCH_STRANDED_BYTES (UINT64_C(64) << 20)
+enum { MUCH_STRANDED_SHARE = 8, MOST_LANES = 32, MOST_LANES_SHOWN = 4 };
+
+/* What one stream has in one pool, at the instant that is looked at. */
+typedef struct lane {
+    uint64_t live_bytes, pending_bytes, idle_bytes;
+    uint64_t unused_bytes; /* idle, in segments that are wholly idle */
+    uint16_t stream, pool;
+} lane;
+
+typedef struct stranding {
+    hr__layout layout;
+    hr__model_view view; /* the same segments, with their pools */
+    bool has_view;
+    lane lanes[MOST_LANES]; /* what does not fit in is added to the last */
+    size_t lane_count;
+    size_t own;              /* the lane of the request that failed; else with the most live */
+    uint64_t others_bytes;   /* idle or pending, of other lanes */
+    uint64_t private_bytes;  /* of them, in private pools */
+    uint64_t captured_bytes; /* of these, pending: freed while a graph was captured */
+    uint64_t unused_bytes;   /* of them, in segments that are wholly idle */
+    /* Replayed without a limit: what is reserved at most. */
+    uint64_t recorded_bytes, one_stream_bytes, no_waiting_bytes, together_bytes;
+    bool is_replayed;
+    bool is_served; /* one stream, one pool: the request that failed */
+} stranding;
+
+static const char *size_text(hr__case *given, uint64_t bytes)
+{
+    char text[HR__SIZE_TEXT_BYTES];
+    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
+}
+
+/* ---- is there anything to look at? ----------------------------------------------------------- */
+
+/* A free that is not complete at once had to wait for another stream. */
+static bool has_late_frees(const hr__model_trace *trace)
+{
+    bool has_completions = false;
+    size_t late_count = 0;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const hr__model_event *event = &trace->events[i];
+        has_completions = has_completions || event->action == HR_ACTION_FREE_COMPLETED;
+        if (event->action != HR_ACTION_FREE_REQUESTED || i + 1 == trace->event_count)
+            continue;
+        late_count +=
+            event[1].action != HR_ACTION_FREE_COMPLETED || event[1].address != event->address;
+    }
+    return has_completions && late_count != 0;
+}
+
+static bool has_several_streams(const hr__model_trace *trace)
+{
+    const hr__model_event *first = NULL;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const hr__model_event *event = &trace->events[i];
+        if (event->action != HR_ACTION_ALLOC)
+            continue;
+        if (first != NULL && first->stream != event->stream)
+            return true;
+        first = event;
+    }
+    return false;
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+static size_t lane_of(stranding *found, uint16_t stream, uint16_t pool)
+{
+    for (size_t i = 0; i < found->lane_count; i++)
+        if (found->lanes[i].stream == stream && found->lanes[i].pool == pool)
+            return i;
+    if (found->lane_count == MOST_LANES)
+        return MOST_LANES - 1;
+    found->lanes[found->lane_count] = (lane){.stream = stream, .pool = pool};
+    return found->lane_count++;
+}
+
+/* Segments of unknown pool are taken for the default pool's. */
+static uint16_t pool_of(const stranding *found, size_t segment)
+{
+    uint16_t pool = found->view.segments[segment].pool;
+    return pool != HR__UNKNOWN_POOL ? pool : HR__DEFAULT_POOL;
+}
+
+static void choose_own_lane(const hr__case *given, stranding *found)
+{
+    const hr__failure *failure = &given->failure;
+    if (failure->has_happened && failure->event < given->trace->event_count) {
+        const hr__model_event *event = &given->trace->events[failure->event];
+        uint16_t pool = event->pool != HR__UNKNOWN_POOL ? event->pool : HR__DEFAULT_POOL;
+        found->own = lane_of(found, event->stream, pool);
+        return;
+    }
+    for (size_t i = 1; i < found->lane_count; i++)
+        if (found->lanes[i].live_bytes > found->lanes[found->own].live_bytes)
+            found->own = i;
+}
+
+static hr_status look_at(const hr__case *given, uint32_t instant, stranding *found)
+{
+    HR__TRY(hr__layout_at(given->model, given->trace, instant, &found->layout));
+    HR__TRY(hr__model_view_make(given->model, given->trace, instant, &found->view));
+    found->has_view = true;
+    for (size_t i = 0; i < found->layout.segment_count; i++) {
+        const hr__layout_segment *segment = &found->layout.segments[i];
+        lane *its = &found->lanes[lane_of(found, segment->stream, pool_of(found, i))];
+        its->live_bytes += segment->live_bytes;
+        its->pending_bytes += segment->pending_bytes;
+        its->idle_bytes += segment->idle_bytes;
+        its->unused_bytes += segment->idle_bytes == segment->size_bytes ? segment->size_bytes : 0;
+    }
+    choose_own_lane(given, found);
+    for (size_t i = 0; i < found->lane_count; i++) {
+        const lane *other = &found->lanes[i];
+        uint64_t kept_bytes = other->idle_bytes + other->pending_bytes;
+        if (i == found->own)
+            continue;
+        found->others_bytes += kept_bytes;
+        found->unused_bytes += other->unused_bytes;
+        if (other->pool != HR__DEFAULT_POOL) {
+            found->private_bytes += kept_bytes;
+            found->captured_bytes += other->pending_bytes;
+        }
+    }
+    return HR_OK;
+}
+
+static void forget(stranding *found)
+{
+    hr__layout_deinit(&found->layout);
+    if (found->has_view)
+        hr__model_view_deinit(&found->view);
+}
+
+/* ---- the program, rewritten ------------------------------------------------------------------ */
+
+typedef struct rewriting {
+    bool has_one_stream;
+    bool has_no_waiting; /* frees are complete at once */
+    bool has_one_pool;
+} rewriting;
+
+/* A snapshot does nothing in a replay: it takes the place of what is left out, so that operations
+ * keep their numbers. */
+static void rewrite(hr__script_op *op, rewriting as, uint16_t stream)
+{
+    bool is_request = op->kind == HR__SCRIPT_ALLOC || op->kind == HR__SCRIPT_OOM;
+    if (as.has_one_pool) {
+        if (op->kind == HR__SCRIPT_SCOPE || op->kind == HR__SCRIPT_RELEASE)
+            op->kind = HR__SCRIPT_SNAPSHOT;
+        op->pool = HR__DEFAULT_POOL;
+    }
+    if (as.has_one_stream && is_request && op->pool == HR__DEFAULT_POOL)
+        op->stream = stream;
+    if (as.has_no_waiting && op->kind == HR__SCRIPT_FREE_LATER)
+        op->kind = HR__SCRIPT_FREE;
+    if (as.has_no_waiting && op->kind == HR__SCRIPT_COMPLETE)
+        op->kind = HR__SCRIPT_SNAPSHOT;
+}
+
+static hr_status run_rewritten(const hr__replay_work *work, rewriting as, hr__card card,
+                               hr_replay_result *out)
+{
+    hr__replay_work rewritten = *work; /* shares everything but the operations */
+    const hr__script *script = &work->script;
+    uint16_t stream = 0;
+    rewritten.followed_count = 0;
+    if (as.has_one_pool)
+        rewritten.is_unsplit = NULL;
+    rewritten.script.ops = hr__host_alloc_zeroed(script->op_count, sizeof *script->ops);
+    if (rewritten.script.ops == NULL)
+        return hr__fail_host_memory(script->op_count * sizeof *script->ops, "a rewritten program");
+    for (size_t i = script->op_count; i-- > 0;)
+        if (script->ops[i].kind == HR__SCRIPT_ALLOC)
+            stream = script->ops[i].stream;
+    for (size_t i = 0; i < script->op_count; i++) {
+        rewritten.script.ops[i] = script->ops[i];
+        rewrite(&rewritten.script.ops[i], as, stream);
+    }
+    hr_status status =
+        hr__replay_run(&rewritten, work->is_recorded_conf_usable ? work->recorded_conf : "", card,
+                       false, NULL, out);
+    hr__host_free(rewritten.script.ops);
+    return status;
+}
+
+/* ---- replaying ------------------------------------------------------------------------------- */
+
+static hr_status run_without_end(const hr__replay_work *work, rewriting as, uint64_t *bytes)
+{
+    hr_replay_result result = {.policy = NULL};
+    HR__TRY(run_rewritten(work, as, hr__card_without_end(), &result));
+    *bytes = result.peak_reserved_bytes;
+    return HR_OK;
+}
+
+static hr_status run_on_failing_card(const hr__case *given, const hr__replay_work *work,
+                                     stranding *found)
+{
+    const rewriting all = {true, true, true};
+    hr__replay_work plain = *work;
+    hr__recorded_card recorded = {.is_known = false};
+    hr_replay_result result = {.policy = NULL};
+    hr__card card;
+    plain.followed_count = 0;
+    if (given->failure.is_replayed) {
+        card = hr__card_of(given->options->card_bytes);
+    } else {
+        HR__TRY(hr__recorded_card_find(&plain, &recorded));
+        if (!recorded.is_known)
+            return HR_OK;
+        card =
+            recorded.is_device ? hr__card_of(recorded.bytes) : hr__card_with_limit(recorded.bytes);
+    }
+    HR__TRY(run_rewritten(work, all, card, &result));
+    found->is_served = !result.has_oom || result.oom_event > given->failure.event;
+    return HR_OK;
+}
+
+static hr_status replay_variants(const hr__case *given, const hr__replay_work *work,
+                                 stranding *found)
+{
+    const rewriting as_it_is = {false, false, false}, one_stream = {true, false, false};
+    const rewriting no_waiting = {false, true, false}, together = {true, true, false};
+    HR__TRY(run_without_end(work, as_it_is, &found->recorded_bytes));
+    HR__TRY(run_without_end(work, together, &found->together_bytes));
+    HR__TRY(run_without_end(work, one_stream, &found->one_stream_bytes));
+    HR__TRY(run_without_end(work, no_waiting, &found->no_waiting_bytes));
+    if (given->failure.has_happened)
+        HR__TRY(run_on_failing_card(given, work, found));
+    found->is_replayed = true;
+    return HR_OK;
+}
+
+/* What cannot be replayed is not judged. */
+static hr_status replay(const hr__case *given, stranding *found)
+{
+    hr__replay_work work;
+    hr__replay_notes notes;
+    hr__arena arena;
+    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
+    hr__replay_notes_init(&notes, &arena);
+    hr_status status = hr__replay_work_init(
+        &work, given->model, given->options != NULL ? given->options->torch_version : NULL,
+        given->trace->device, &notes);
+    if (status == HR_OK) {
+        status = replay_variants(given, &work, found);
+        hr__replay_work_deinit(&work);
+    }
+    hr__arena_deinit(&arena);
+    return status == HR_ERR_CORRUPT_FILE || status == HR_ERR_UNSUPPORTED ? HR_OK : status;
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+static void judge_failure(hr__case *given, const stranding *found)
+{
+    uint64_t tried_bytes = given->failure.numbers.tried_bytes;
+    const lane *own = &found->lanes[found->own];
+    given->stranded_bytes = found->others_bytes;
+    given->is_stranded = found->lane_count != 0 && found->is_replayed && found->is_served &&
+                         found->others_bytes >= tried_bytes && own->idle_bytes < tried_bytes;
+}
+
+static void judge_run(hr__case *given, const stranding *found)
+{
+    if (!found->is_replayed || found->together_bytes >= found->recorded_bytes)
+        return;
+    given->stranded_bytes = found->recorded_bytes - found->together_bytes;
+    given->is_stranded = given->stranded_bytes >= MUCH_STRANDED_BYTES &&
+                         given->stranded_bytes >= found->recorded_bytes / MUCH_STRANDED_SHARE;
+}
+
+/* ---- the finding ----------------------------------------------------------------------------- */
+
+/* Lines whose blocks wait for other streams, or hold other lanes' idle memory. */
+static hr_status add_places(hr__case *given, const stranding *found, hr__finding_draft *finding)
+{
+    const hr__layout *layout = &found->layout;
+    size_t stack_count = given->model->stack_count, count = 0;
+    uint64_t *weights = hr__host_alloc_zeroed(stack_count, sizeof *weights);
+    hr__weighed_stack *stacks = hr__host_alloc_zeroed(stack_count, sizeof *stacks);
+    if (weights == NULL || stacks == NULL) {
+        hr__host_free(weights);
+        hr__host_free(stacks);
+        return hr__fail_host_memory(stack_count * sizeof *stacks, "stranded bytes by stack");
+    }
+    for (size_t i = 0; i < layout->segment_count; i++) {
+        const hr__layout_segment *segment = &layout->segments[i];
+        const lane *own = &found->lanes[found->own];
+        bool is_own = segment->stream == own->stream && pool_of(found, i) == own->pool;
+        if (!is_own && segment->context != HR__NO_CONTEXT)
+            weights[given->model->contexts[segment->context]] += segment->idle_bytes;
+        for (size_t b = 0; b < segment->block_count; b++) {
+            const hr__layout_block *block = &layout->blocks[segment->first_block + b];
+            if (block->state == HR__LAYOUT_PENDING && block->context != HR__NO_CONTEXT)
+                weights[given->model->contexts[block->context]] += block->size_bytes;
+        }
+    }
+    for (size_t i = 0; i < stack_count; i++)
+        if (weights[i] != 0)
+            stacks[count++] = (hr__weighed_stack){(uint32_t)i, weights[i]};
+    hr__doctor_lines(given, stacks, count, finding);
+    hr__host_free(weights);
+    hr__host_free(stacks);
+    return HR_OK;
+}
+
+static const char *lane_name(hr__case *given, const lane *one)
+{
+    const hr__model *model = given->model;
+    hr_private_id id = model->pools[one->pool];
+    hr_stream stream = model->streams[one->stream];
+    const char *name = stream == 0 ? "the default stream"
+                                   : hr__diagnosis_text(given->draft, "stream %#" PRIx64, stream);
+    if (one->pool == HR__DEFAULT_POOL)
+        return name;
+    return hr__diagnosis_text(given->draft, "%s, private pool (%" PRIu64 ", %" PRIu64 ")", name,
+                              id.first, id.second);
+}
+
+/* Those that keep most to themselves first. */
+static void sort_lanes(stranding *found)
+{
+    for (size_t i = 1; i < found->lane_count; i++) {
+        lane moved = found->lanes[i];
+        size_t at = i;
+        for (; at > 0 && found->lanes[at - 1].idle_bytes + found->lanes[at - 1].pending_bytes <
+                             moved.idle_bytes + moved.pending_bytes;
+             at--)
+            found->lanes[at] = found->lanes[at - 1];
+        found->lanes[at] = moved;
+    }
+}
+
+/* At a failure other lanes' idle and waiting bytes are what the finding is about, and its parts. */
+static void add_lanes(hr__case *given, stranding *found, hr__finding_draft *finding)
+{
+    const lane own = found->lanes[found->own];
+    sort_lanes(found); /* found->own means nothing from here on */
+    for (size_t i = 0; i < found->lane_count; i++) {
+        const lane *one = &found->lanes[i];
+        const char *name = lane_name(given, one);
+        uint64_t kept_bytes = one->idle_bytes + one->pending_bytes;
+        bool is_own = one->stream == own.stream && one->pool == own.pool;
+        if (i < MOST_LANES_SHOWN)
+            hr__finding_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
+                                 size_text(given, one->live_bytes),
+                                 size_text(given, one->idle_bytes),
+                                 size_text(given, one->pending_bytes));
+        if (given->failure.has_happened && !is_own && kept_bytes != 0)
+            hr__finding_part(finding, name, kept_bytes);
+    }
+}
+
+static uint64_t saved_bytes(const stranding *found, uint64_t with_bytes)
+{
+    return found->recorded_bytes > with_bytes ? found->recorded_bytes - with_bytes : 0;
+}
+
+static void add_waiting(hr__finding_draft *finding, uint64_t saved)
+{
+    hr__finding_remedy(
+        finding, "in place of record_stream(): wait for the other stream, then let go",
+        hr__saves(saved), HR_BASIS_REPLAYED, "the stream waits where x is let go",
+        "torch.cuda.current_stream().wait_stream(side)  # not x.record_stream(side)\n"
+        "del x  # its memory serves the next request");
+}
+
+static void add_asking(hr__finding_draft *finding, uint64_t saved)
+{
+    hr__finding_remedy(finding,
+                       "ask for memory on the stream that uses it last, and work into it elsewhere",
+                       hr__saves(saved), HR_BASIS_REPLAYED, "a few lines",
+                       "out = torch.empty_like(x)  # on the current stream\n"
+                       "side.wait_stream(torch.cuda.current_stream())\n"
+                       "with torch.cuda.stream(side):\n"
+                       "    torch.add(x, 1, out=out)\n"
+                       "torch.cuda.current_stream().wait_stream(side)");
+}
+
+/* What gives back nearly as much as giving streams up, and lets work overlap, comes first. */
+static void add_stream_remedies(const stranding *found, hr__finding_draft *finding)
+{
+    uint64_t asking = saved_bytes(found, found->one_stream_bytes);
+    uint64_t waiting = saved_bytes(found, found->no_waiting_bytes);
+    uint64_t together = saved_bytes(found, found->together_bytes);
+    uint64_t nearly = together - together / 10;
+    if (waiting != 0 && waiting >= nearly)
+        add_waiting(finding, waiting);
+    if (asking != 0 && asking >= nearly)
+        add_asking(finding, asking);
+    if (together != 0)
+        hr__finding_remedy(finding, "run that work on one stream, without record_stream()",
+                           hr__saves(together), HR_BASIS_REPLAYED,
+                           "copies and kernels no longer overlap",
+                           "with torch.cuda.stream(side):  # leave this line out\n"
+                           "    y = work(x)");
+    if (waiting != 0 && waiting < nearly)
+        add_waiting(finding, waiting);
+    if (asking != 0 && asking < nearly)
+        add_asking(finding, asking);
+}
+
+static void add_remedies(const stranding *found, hr__finding_draft *finding)
+{
+    add_stream_remedies(found, finding);
+    if (found->unused_bytes != 0)
+        hr__finding_remedy(finding, "empty the cache once the other stream's work is over",
+                           hr__saves(found->unused_bytes), HR_BASIS_MEASURED,
+                           "a wait for the GPU, and memory is taken anew",
+                           "torch.cuda.synchronize()\ntorch.cuda.empty_cache()");
+    if (found->private_bytes != 0)
+        hr__finding_remedy(finding, "let graphs share one pool",
+                           (hr__savings){0, found->private_bytes}, HR_BASIS_RULE,
+                           "graphs that share must be replayed in the order of their capture",
+                           "pool = torch.cuda.graph_pool_handle()\n"
+                           "with torch.cuda.graph(graph, pool=pool):");
+    if (found->captured_bytes != 0)
+        hr__finding_remedy(finding, "let a capture reuse what other streams are done with",
+                           (hr__savings){0, found->captured_bytes}, HR_BASIS_RULE,
+                           "a restart; PyTorch 2.9",
+                           "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
+}
+
+static hr_status add_finding(hr__case *given, stranding *found)
+{
+    hr__finding_draft *finding =
+        given->failure.has_happened
+            ? hr__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
+                                "%s were kept for other streams or private pools when %s were "
+                                "refused.",
+                                size_text(given, given->stranded_bytes),
+                                size_text(given, given->failure.numbers.tried_bytes))
+            : hr__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
+                                "%s of the %s reserved serve only to keep streams apart.",
+                                size_text(given, given->stranded_bytes),
+                                size_text(given, found->recorded_bytes));
+    HR__TRY(add_places(given, found, finding));
+    hr__finding_evidence(
+        finding,
+        "Replayed: %s are reserved at most as it is, %s with one stream, %s with frees that need "
+        "not wait, %s with both.",
+        size_text(given, found->recorded_bytes), size_text(given, found->one_stream_bytes),
+        size_text(given, found->no_waiting_bytes), size_text(given, found->together_bytes));
+    if (found->private_bytes != 0)
+        hr__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
+                             size_text(given, found->private_bytes));
+    add_remedies(found, finding);
+    add_lanes(given, found, finding);
+    return HR_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static hr_status examine(hr__case *given, uint32_t instant, stranding *found)
+{
+    HR__TRY(look_at(given, instant, found));
+    if (given->failure.has_happened && found->others_bytes < given->failure.numbers.tried_bytes)
+        return HR_OK;
+    HR__TRY(replay(given, found));
+    if (given->failure.has_happened)
+        judge_failure(given, found);
+    else
+        judge_run(given, found);
+    return given->is_stranded ? add_finding(given, found) : HR_OK;
+}
+
+hr_status hr__doctor_stranded(hr__case *given)
+{
+    uint32_t instant = given->failure.has_happened ? given->failure.instant
+                                                   : given->timeline.peak_reserved_instant;
+    bool has_pools = given->failure.has_happened && given->model->pool_count > 1;
+    if (!given->failure.has_happened && !given->timeline.is_reserved_known)
+        return HR_OK;
+    if (!has_several_streams(given->trace) && !has_late_frees(given->trace) && !has_pools)
+        return HR_OK;
+    stranding *found = hr__host_alloc_zeroed(1, sizeof *found);
+    if (found == NULL)
+        return hr__fail_host_memory(sizeof *found, "stranded memory");
+    hr_status status = examine(given, instant, found);
+    forget(found);
+    hr__host_free(found);
+    return status == HR_ERR_UNSUPPORTED ? HR_OK : status; /* nobody knows how memory lay */
+}

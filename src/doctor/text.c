@@ -1,0 +1,556 @@
+/* text.c - hr__doctor_text(): what an error in a text comes to.
+ *
+ * A text is one of four: no error, an error that is not about memory, host memory, or GPU memory.
+ * Of the last, the numbers decide where there are enough of them (numbers.c); some programs
+ * have words or numbers of their own (text_kinds.c); for the rest the answer is what is
+ * known and what would tell, never a guess.
+ *
+ * With a card given, the question is another: would this request have been served there? What was
+ * held, by PyTorch and by others, is taken to be the same. */
+#include "doctor/doctor.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "doctor/text_parts.h"
+#include "base/checked_math.h" /* hr__add_u64 */
+#include "base/human_units.h"
+
+#define SPARE_BYTES (UINT64_C(64) << 20) /* as the rule has it, of what a driver keeps back */
+
+enum { MOST_QUOTE_BYTES = 140 };
+
+/* ---- helpers of all files -------------------------------------------------------------------- */
+
+const char *hr__text_size(const hr__text_case *given, uint64_t size_bytes)
+{
+    char text[HR__SIZE_TEXT_BYTES];
+    if (!hr__text_knows(size_bytes))
+        return "an unknown amount";
+    return hr__diagnosis_text(given->draft, "%s", hr__format_size(size_bytes, text));
+}
+
+bool hr__text_has(const hr__text_case *given, const char *words)
+{
+    return strcasestr(given->report->excerpt, words) != NULL;
+}
+
+hr_confidence hr__text_confidence(const hr__text_case *given, hr_confidence confidence)
+{
+    if (given->report->is_ambiguous)
+        return HR_CONFIDENCE_LOW;
+    if (given->report->is_truncated && confidence > HR_CONFIDENCE_MEDIUM)
+        return HR_CONFIDENCE_MEDIUM;
+    return confidence;
+}
+
+bool hr__text_is_torch(hr__error_kind kind)
+{
+    switch (kind) {
+    case HR__ERROR_TORCH_CUDA:
+    case HR__ERROR_TORCH_HIP:
+    case HR__ERROR_TORCH_XPU:
+    case HR__ERROR_TORCH_MPS:
+    case HR__ERROR_TORCH_OTHER:
+    case HR__ERROR_CUDA_ASYNC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- no error, or another one ---------------------------------------------------------------- */
+
+/* What errors that look like memory really are. The first whose words occur is taken. */
+static const struct {
+    const char *words, *meaning;
+} other_errors[] = {
+    {"illegal memory access", "a kernel read or wrote outside its memory: run once with "
+                              "CUDA_LAUNCH_BLOCKING=1 to see which"},
+    {"misaligned address", "a kernel used an address it may not: run once with "
+                           "CUDA_LAUNCH_BLOCKING=1 to see which"},
+    {"device-side assert", "an index was out of range on the GPU: run once with "
+                           "CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see which"},
+    {"out of resource", "a kernel asks for more on-chip shared memory or registers than the GPU "
+                        "has: smaller blocks or fewer stages, not less memory"},
+    {"OutOfResources", "a kernel asks for more on-chip shared memory or registers than the GPU "
+                       "has: smaller blocks or fewer stages, not less memory"},
+    {"no space left", "a disk is full; the GPU is not meant"},
+    {"invalid device pointer", "an address that the allocator did not give out was freed"},
+    {"EXECUTION_FAILED", "a library call failed while it ran, not for want of memory"},
+    {"NOT_INITIALIZED", "a library could not start; that can come of a full card too: look at "
+                        "nvidia-smi while it happens"},
+    {"invalid argument", "a call was given what it cannot take"},
+};
+
+static const char *other_error_meaning(const hr__text_case *given)
+{
+    for (size_t i = 0; i < sizeof other_errors / sizeof *other_errors; i++)
+        if (hr__text_has(given, other_errors[i].words))
+            return other_errors[i].meaning;
+    return NULL;
+}
+
+static void conclude_without_report(const hr__text_case *given)
+{
+    hr__diagnosis_draft *draft = given->draft;
+    const hr__error_summary *summary = given->summary;
+    if (given->report->kind == HR__ERROR_NOT_OOM) {
+        const char *meaning = other_error_meaning(given);
+        hr__diagnosis_reason(draft, "Line %" PRIu64 " has an error: \"%.*s\".", given->report->line,
+                             MOST_QUOTE_BYTES, given->report->excerpt);
+        hr__diagnosis_reason(draft, "It is none of the known forms of running out of memory.");
+        hr__diagnosis_conclude(draft, HR_VERDICT_NOT_OOM,
+                               hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+                               meaning != NULL ? "Not out of memory: %s."
+                                               : "Not out of memory: there is an error, but it is "
+                                                 "not about running out of memory%s.",
+                               meaning != NULL ? meaning : "");
+        return;
+    }
+    if (summary->is_binary)
+        hr__diagnosis_reason(draft, "Most of it is not text: nothing could be read in it.");
+    hr__diagnosis_reason(
+        draft,
+        "Looked for in %" PRIu64 " lines: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
+        "MPS), CUDA and its libraries, JAX, TensorFlow, CuPy, ggml, vLLM; and of the host: failed "
+        "allocations, the kernel's killer, shared memory.",
+        summary->line_count);
+    hr__diagnosis_conclude(draft, HR_VERDICT_NOT_OOM,
+                           summary->is_binary ? HR_CONFIDENCE_LOW : HR_CONFIDENCE_HIGH,
+                           "Not out of memory: no such error is in this %s%s.",
+                           summary->is_binary ? "file, which is no text" : "text",
+                           summary->size_bytes == 0 ? ", which is empty" : "");
+}
+
+/* ---- the numbers ----------------------------------------------------------------------------- */
+
+static hr_memory_numbers numbers_of(const hr__error_report *report)
+{
+    hr_memory_numbers said = {
+        .tried_bytes = report->tried_bytes,
+        .total_bytes = report->total_bytes,
+        .free_bytes = report->free_bytes,
+        .allocated_bytes = report->allocated_bytes,
+        .reserved_bytes = report->reserved_bytes,
+        .process_bytes = report->process_bytes,
+        .allowed_bytes = report->allowed_bytes,
+        .device = report->device,
+    };
+    if (!hr__text_knows(said.free_bytes) && report->kind != HR__ERROR_VLLM)
+        said.free_bytes = report->available_bytes; /* "but only 3 GiB available" */
+    if (!hr__text_knows(said.reserved_bytes) && hr__text_knows(said.allocated_bytes) &&
+        hr__text_knows(report->unallocated_bytes) &&
+        !hr__add_u64(said.allocated_bytes, report->unallocated_bytes, &said.reserved_bytes))
+        said.reserved_bytes = HR_UNKNOWN;
+    return said;
+}
+
+static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
+{
+    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
+}
+
+/* On another card everything that was held is still held. Where that is more than the card, what
+ * PyTorch had idle would have been given back first. */
+static void move_to_card(hr__text_case *given)
+{
+    const hr_memory_numbers *said = &given->said;
+    hr_memory_numbers *moved = &given->numbers;
+    uint64_t card = given->card_bytes, others = 0;
+    moved->total_bytes = card;
+    moved->allowed_bytes = HR_UNKNOWN;
+    moved->free_bytes = HR_UNKNOWN;
+    if (hr__text_knows(said->total_bytes) && hr__text_knows(said->free_bytes) &&
+        said->free_bytes <= said->total_bytes) {
+        uint64_t held = said->total_bytes - said->free_bytes;
+        moved->free_bytes = less(card, held);
+        others = hr__text_knows(said->reserved_bytes) ? less(held, said->reserved_bytes) : 0;
+        hr__diagnosis_reason(given->draft,
+                             "On a card of %s instead of %s, with the same %s held by everything, "
+                             "%s would be free.",
+                             hr__text_size(given, card), hr__text_size(given, said->total_bytes),
+                             hr__text_size(given, held), hr__text_size(given, moved->free_bytes));
+    }
+    if (hr__text_knows(said->reserved_bytes) && said->reserved_bytes > less(card, others))
+        moved->reserved_bytes = less(card, others);
+}
+
+/* Without touching a byte of what is in use it cannot be on that card. */
+static bool is_more_than_card_in_use(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    return given->card_bytes != 0 && hr__text_knows(numbers->allocated_bytes) &&
+           ((hr__text_knows(numbers->reserved_bytes) &&
+             numbers->allocated_bytes > numbers->reserved_bytes) ||
+            numbers->allocated_bytes > given->card_bytes);
+}
+
+static bool would_be_served_on_card(const hr__text_case *given)
+{
+    const hr_memory_numbers *said = &given->said, *moved = &given->numbers;
+    if (given->card_bytes == 0 || !hr__text_knows(moved->free_bytes) ||
+        !hr__text_knows(moved->tried_bytes))
+        return false;
+    uint64_t hundredth = given->card_bytes / 100;
+    uint64_t spare = hundredth > SPARE_BYTES ? hundredth : SPARE_BYTES;
+    bool was_the_card = said->free_bytes < said->tried_bytes || hr__text_knows(said->allowed_bytes);
+    return was_the_card && less(moved->free_bytes, moved->tried_bytes) >= spare;
+}
+
+/* ---- sentences ------------------------------------------------------------------------------- */
+
+static void conclude_fragmentation(const hr__text_case *given, hr_confidence confidence)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    const char *idle = hr__text_size(given, given->judged.idle_bytes);
+    if (hr__text_knows(numbers->tried_bytes))
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_FRAGMENTATION, confidence,
+                               "Fragmentation: %s were refused while %s that PyTorch holds lay "
+                               "idle, in pieces too small.",
+                               hr__text_size(given, numbers->tried_bytes), idle);
+    else
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_FRAGMENTATION, confidence,
+                               "Fragmentation: PyTorch holds %s and uses %s of it; the other %s "
+                               "lie idle, in pieces too small for what was asked.",
+                               hr__text_size(given, numbers->reserved_bytes),
+                               hr__text_size(given, numbers->allocated_bytes), idle);
+}
+
+static void conclude_genuine(const hr__text_case *given, hr_confidence confidence)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    const char *tried = hr__text_size(given, numbers->tried_bytes);
+    const char *total = hr__text_size(given, numbers->total_bytes);
+    const char *left = numbers->free_bytes == 0
+                           ? "nothing was"
+                           : hr__diagnosis_text(given->draft, "only %s were",
+                                                hr__text_size(given, numbers->free_bytes));
+    const char *in_use = hr__text_knows(numbers->allocated_bytes)
+                             ? hr__diagnosis_text(given->draft, "with %s in use, ",
+                                                  hr__text_size(given, numbers->allocated_bytes))
+                             : "";
+    bool covers = hr__text_knows(numbers->free_bytes) && hr__text_knows(numbers->tried_bytes) &&
+                  numbers->free_bytes >= numbers->tried_bytes;
+    if (covers)
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE, confidence,
+                               "Genuine: %s%s more were needed; of the card's %s, %s were free, "
+                               "which is too close: a driver keeps some back.",
+                               in_use, tried, total, hr__text_size(given, numbers->free_bytes));
+    else
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE, confidence,
+                               "Genuine: %s%s more were needed; of the card's %s %s free.", in_use,
+                               tried, total, left);
+}
+
+static void conclude_outside(const hr__text_case *given, hr_confidence confidence)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_OUTSIDE, confidence,
+                           "Outside: %s of the card's %s are held outside PyTorch, which itself "
+                           "held %s when it asked for %s more.",
+                           hr__text_size(given, given->judged.outside_bytes),
+                           hr__text_size(given, numbers->total_bytes),
+                           hr__text_size(given, numbers->reserved_bytes),
+                           hr__text_size(given, numbers->tried_bytes));
+}
+
+static void conclude_capped(const hr__text_case *given, hr_confidence confidence)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t held = hr__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
+                                                            : numbers->allocated_bytes;
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_CAPPED, confidence,
+                           "Capped: PyTorch held %s of the %s it is allowed and asked for %s more, "
+                           "while the card had %s free.",
+                           hr__text_size(given, held), hr__text_size(given, numbers->allowed_bytes),
+                           hr__text_size(given, numbers->tried_bytes),
+                           hr__text_size(given, numbers->free_bytes));
+}
+
+static void conclude_refused(const hr__text_case *given, hr_confidence confidence)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    bool is_at_limit = hr__text_knows(numbers->allowed_bytes) &&
+                       hr__text_knows(numbers->reserved_bytes) &&
+                       less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
+    if (is_at_limit)
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_REFUSED, confidence,
+                               "Refused: the card had %s free, but PyTorch, at %s of the %s it is "
+                               "allowed, did not get %s more.",
+                               hr__text_size(given, numbers->free_bytes),
+                               hr__text_size(given, numbers->reserved_bytes),
+                               hr__text_size(given, numbers->allowed_bytes),
+                               hr__text_size(given, numbers->tried_bytes));
+    else
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_REFUSED, confidence,
+                               "Refused: %s were asked for and not given although the card had %s "
+                               "free: something other than its memory ran out.",
+                               hr__text_size(given, numbers->tried_bytes),
+                               hr__text_size(given, numbers->free_bytes));
+}
+
+static void conclude_too_large(const hr__text_case *given, hr_confidence confidence)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    bool is_limit =
+        hr__text_knows(numbers->allowed_bytes) && numbers->tried_bytes > numbers->allowed_bytes;
+    hr__diagnosis_conclude(
+        given->draft, HR_VERDICT_TOO_LARGE, confidence,
+        "Too large: one request of %s, where %s %s in all; nothing that is freed can serve it.",
+        hr__text_size(given, numbers->tried_bytes), is_limit ? "the limit is" : "the card has",
+        hr__text_size(given, is_limit ? numbers->allowed_bytes : numbers->total_bytes));
+}
+
+/* "genuine, fragmentation or outside" */
+static const char *candidates_text(const hr__text_case *given)
+{
+    const char *text = "";
+    uint32_t left = given->judged.possible;
+    for (uint32_t verdict = 0; left != 0; verdict++) {
+        uint32_t bit = UINT32_C(1) << verdict;
+        if ((left & bit) == 0)
+            continue;
+        left &= ~bit;
+        text = hr__diagnosis_text(given->draft, "%s%s%s", text,
+                                  text[0] == '\0' ? ""
+                                  : left != 0     ? ", "
+                                                  : " or ",
+                                  hr_verdict_name((hr_verdict)verdict));
+    }
+    return text;
+}
+
+/* Those that take memory beside the framework that calls them. */
+static bool is_library(hr__error_kind kind)
+{
+    return kind == HR__ERROR_CUBLAS || kind == HR__ERROR_CUDNN || kind == HR__ERROR_CUSOLVER ||
+           kind == HR__ERROR_NCCL;
+}
+
+static void conclude_unknown(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    hr__diagnosis_draft *draft = given->draft;
+    const char *tried = hr__text_size(given, numbers->tried_bytes);
+    const hr_confidence low = HR_CONFIDENCE_LOW;
+    if (given->report->is_warning)
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: %s did not get %s of GPU memory and went on without: a "
+                               "warning, not a failure.",
+                               hr__error_kind_name(given->report->kind),
+                               hr__text_knows(numbers->tried_bytes) ? tried : "all it wanted");
+    else if (given->judged.is_oversubscribed)
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: PyTorch holds %s on a card of %s, so the driver has moved "
+                               "memory to the host, and its numbers no longer tell.",
+                               hr__text_size(given, numbers->reserved_bytes),
+                               hr__text_size(given, numbers->total_bytes));
+    else if (given->judged.is_contradiction)
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: the GPU ran out of memory, but the numbers in the message "
+                               "contradict each other.");
+    else if (is_library(given->report->kind))
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: %s could not get %s of its own on the GPU, outside "
+                               "PyTorch's pool; who held the card is not said.",
+                               hr__error_kind_name(given->report->kind),
+                               hr__text_knows(numbers->tried_bytes) ? tried : "memory");
+    else if (given->report->kind == HR__ERROR_VLLM)
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: vLLM's share of the card leaves too little for its cache; "
+                               "by how many bytes is not said.");
+    else if (hr__text_knows(numbers->tried_bytes) && hr__text_knows(numbers->free_bytes))
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: %s were asked for with %s free; who held the rest is not "
+                               "said, so it can be %s.",
+                               tried, hr__text_size(given, numbers->free_bytes),
+                               candidates_text(given));
+    else if (hr__text_knows(numbers->tried_bytes))
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: %s of GPU memory were asked for and not given (%s); how "
+                               "much was free, and who held the rest, is not said.",
+                               tried, hr__error_kind_name(given->report->kind));
+    else
+        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
+                               "Unknown: GPU memory ran out (%s), and the message has too few "
+                               "numbers to say why.",
+                               hr__error_kind_name(given->report->kind));
+}
+
+static void conclude(const hr__text_case *given)
+{
+    hr_confidence confidence = hr__text_confidence(given, given->judged.confidence);
+    switch (given->judged.verdict) {
+    case HR_VERDICT_FRAGMENTATION:
+        conclude_fragmentation(given, confidence);
+        break;
+    case HR_VERDICT_GENUINE:
+        conclude_genuine(given, confidence);
+        break;
+    case HR_VERDICT_OUTSIDE:
+        conclude_outside(given, confidence);
+        break;
+    case HR_VERDICT_CAPPED:
+        conclude_capped(given, confidence);
+        break;
+    case HR_VERDICT_REFUSED:
+        conclude_refused(given, confidence);
+        break;
+    case HR_VERDICT_TOO_LARGE:
+        conclude_too_large(given, confidence);
+        break;
+    default:
+        conclude_unknown(given);
+        break;
+    }
+}
+
+/* ---- cards that are only asked about --------------------------------------------------------- */
+
+static void conclude_served(const hr__text_case *given)
+{
+    hr__diagnosis_reason(given->draft,
+                         "The request of %s would fit in what is free there; what the program "
+                         "would ask for next is not known.",
+                         hr__text_size(given, given->numbers.tried_bytes));
+    hr__diagnosis_conclude(
+        given->draft, HR_VERDICT_HEALTHY, hr__text_confidence(given, HR_CONFIDENCE_MEDIUM),
+        "Healthy on a card of %s: the %s that were refused would be served, "
+        "with %s to spare.",
+        hr__text_size(given, given->card_bytes), hr__text_size(given, given->numbers.tried_bytes),
+        hr__text_size(given, less(given->numbers.free_bytes, given->numbers.tried_bytes)));
+}
+
+static void conclude_too_much_for_card(hr__text_case *given)
+{
+    given->judged = (hr__number_verdict){
+        .verdict = HR_VERDICT_GENUINE, .idle_bytes = 0, .outside_bytes = HR_UNKNOWN};
+    hr__diagnosis_reason(given->draft,
+                         "What is in use, %s, and what others hold is more than the "
+                         "card by itself.",
+                         hr__text_size(given, given->numbers.allocated_bytes));
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE,
+                           hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+                           "Genuine: %s in use do not fit on a card of %s, before the request is "
+                           "even made.",
+                           hr__text_size(given, given->numbers.allocated_bytes),
+                           hr__text_size(given, given->card_bytes));
+    hr__text_add_findings(given, HR_VERDICT_GENUINE);
+}
+
+/* ---- the way through ------------------------------------------------------------------------- */
+
+static void say_what_was_found(const hr__text_case *given)
+{
+    const hr__error_summary *summary = given->summary;
+    const hr__error_report *report = given->report;
+    hr__diagnosis_draft *draft = given->draft;
+    hr__diagnosis_reason(draft, "The message, line %" PRIu64 ": %s%s%s%s%s.", report->line,
+                         hr__error_kind_name(report->kind), report->wording != NULL ? " (" : "",
+                         report->wording != NULL ? report->wording : "",
+                         report->wording != NULL ? ")" : "",
+                         report->is_truncated ? "; it breaks off" : "");
+    if (summary->report_count > 1) {
+        const char *ranks =
+            summary->rank_count > 1
+                ? hr__diagnosis_text(draft, ", from %" PRIu64 " ranks", summary->rank_count)
+                : "";
+        hr__diagnosis_reason(draft,
+                             "%" PRIu64 " reports of running out of memory are in the text%s; the "
+                             "first is taken as the cause, the others as what followed.",
+                             summary->report_count, ranks);
+        if (summary->host_count != 0 && summary->host_count != summary->report_count)
+            hr__diagnosis_reason(draft,
+                                 "%" PRIu64 " of them %s about the machine's memory, the others "
+                                 "about the GPU's.",
+                                 summary->host_count, summary->host_count == 1 ? "is" : "are");
+    }
+    if (!hr__text_knows(report->process_bytes) && report->other_process_count != 0)
+        hr__diagnosis_reason(draft, "None of the processes listed is marked as this one (in a "
+                                    "container their numbers differ), so one of them may be.");
+}
+
+/* Free blocks of private pools are counted as allocated by PyTorch's message. */
+static bool is_stranded(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t pools = given->report->private_pool_bytes;
+    return given->judged.verdict == HR_VERDICT_GENUINE && hr__text_knows(pools) &&
+           hr__text_knows(numbers->reserved_bytes) && pools <= numbers->reserved_bytes &&
+           pools >= numbers->tried_bytes && pools >= numbers->reserved_bytes / 10;
+}
+
+static void conclude_stranded(const hr__text_case *given)
+{
+    const char *pools = hr__text_size(given, given->report->private_pool_bytes);
+    hr__diagnosis_reason(
+        given->draft,
+        "Of the %s that the message calls allocated, %s are free blocks of private "
+        "pools: at least the %s asked for, and a tenth of what is reserved.",
+        hr__text_size(given, given->numbers.allocated_bytes), pools,
+        hr__text_size(given, given->numbers.tried_bytes));
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_STRANDED,
+                           hr__text_confidence(given, HR_CONFIDENCE_MEDIUM),
+                           "Stranded: %s were refused while %s lie idle in private pools, which "
+                           "serve nothing but the CUDA graphs they belong to.",
+                           hr__text_size(given, given->numbers.tried_bytes), pools);
+    hr__text_add_findings(given, HR_VERDICT_STRANDED);
+}
+
+static void judge_gpu(hr__text_case *given)
+{
+    if (given->card_bytes != 0) {
+        move_to_card(given);
+        given->draft->numbers = given->numbers;
+        if (is_more_than_card_in_use(given)) {
+            conclude_too_much_for_card(given);
+            return;
+        }
+        if (would_be_served_on_card(given)) {
+            conclude_served(given);
+            return;
+        }
+    } else if (hr__text_judge_by_kind(given)) {
+        return;
+    }
+    given->judged = hr__numbers_judge_printed(&given->numbers, NULL);
+    if (is_stranded(given)) {
+        conclude_stranded(given);
+        return;
+    }
+    (void)hr__numbers_judge_printed(&given->numbers, given->draft); /* says it this time */
+    conclude(given);
+    if (given->judged.verdict == HR_VERDICT_UNKNOWN)
+        hr__text_explain_unknown(given);
+    else
+        hr__text_add_findings(given, given->judged.verdict);
+}
+
+hr_status hr__doctor_text(const hr__error_summary *summary, const hr_doctor_options *options,
+                          hr__diagnosis_draft *draft)
+{
+    hr__text_case given = {
+        .summary = summary,
+        .report = &summary->first,
+        .draft = draft,
+        .said = numbers_of(&summary->first),
+        .card_bytes = options != NULL ? options->card_bytes : 0,
+    };
+    given.numbers = given.said;
+    draft->error_count = summary->report_count;
+    if (given.report->kind == HR__ERROR_NONE || given.report->kind == HR__ERROR_NOT_OOM) {
+        conclude_without_report(&given);
+        return HR_OK;
+    }
+    draft->numbers = given.numbers;
+    say_what_was_found(&given);
+    bool is_host = hr__error_kind_is_host(given.report->kind);
+    if (is_host && given.report->is_ambiguous && hr__text_judge_beyond_any_card(&given))
+        return HR_OK; /* wherever it was to be */
+    if (is_host)
+        hr__text_judge_host(&given);
+    else
+        judge_gpu(&given);
+    return HR_OK;
+}

@@ -1,0 +1,490 @@
+/* text_kinds.c - programs and libraries whose messages the rule for numbers does not fit.
+ *
+ * Three ways out. Some messages say by themselves what they are: a fraction that was set, a request
+ * beyond any card. Some have numbers of their own, and the same comparisons are made with those:
+ * vLLM's cache, Apple's unified memory, CuPy's limit. For all others the verdict is unknown, and
+ * what is worth something is to say whose memory it was, outside whose pool, and which two commands
+ * would tell more. */
+#include "doctor/text_parts.h"
+
+#include "base/checked_math.h" /* hr__add_u64 */
+
+/* No device has so much: a shape is wrong, whatever the card. */
+#define BEYOND_ANY_CARD_BYTES (UINT64_C(16) << 40)
+
+typedef struct advice {
+    const char *action, *cost, *how;
+} advice;
+
+static void add_advice(hr__finding_draft *finding, const advice *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hr__finding_remedy(finding, items[i].action, HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                           items[i].cost, items[i].how);
+}
+
+/* ---- what is told of each -------------------------------------------------------------------- */
+
+static const advice for_library[] = {
+    {"leave the library room: PyTorch has taken everything", "PyTorch has that much less",
+     "torch.cuda.set_per_process_memory_fraction(0.95)"},
+    {"let the library start first, while the card is empty", "one line at the start",
+     "torch.ones(8, 8, device=\"cuda\") @ torch.ones(8, 8, device=\"cuda\")"},
+    {"give PyTorch's idle memory back before the call", "slow, if it is done in every step",
+     "torch.cuda.empty_cache()"},
+    {"make sure that it is memory: a wrong index can look the same", "one slow run",
+     "CUDA_LAUNCH_BLOCKING=1 python train.py"},
+};
+
+static const advice for_nccl[] = {
+    {"leave NCCL room: its buffers are outside PyTorch's pool", "PyTorch has that much less",
+     "torch.cuda.set_per_process_memory_fraction(0.9)"},
+    {"see what NCCL asked for", "a longer log", "export NCCL_DEBUG=INFO"},
+    {"smaller buffers, fewer channels", "slower collectives",
+     "export NCCL_BUFFSIZE=1048576 NCCL_MAX_NCHANNELS=8"},
+    {"one card for each rank", "one line",
+     "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))  # before any use"},
+};
+
+static const advice for_raw_cuda[] = {
+    {"use a card that is free", "none, where there is one",
+     "CUDA_VISIBLE_DEVICES=1 python train.py"},
+    {"see what PyTorch holds, if it is in this process", "one line",
+     "print(torch.cuda.memory_summary())"},
+};
+
+static const advice for_jax[] = {
+    {"see who holds the memory", "two lines",
+     "jax.profiler.save_device_memory_profile(\"memory.prof\")\npprof -top memory.prof"},
+    {"JAX takes three quarters of the card in advance: let it take more, or only what it needs",
+     "taking as needed can fragment",
+     "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.95\n"
+     "export XLA_PYTHON_CLIENT_PREALLOCATE=false  # where others share the card"},
+    {"let inputs be overwritten by outputs, recompute activations", "a change of the code",
+     "jax.jit(step, donate_argnums=0)\njax.checkpoint(block)"},
+    {"a smaller batch", "more steps", "batch_size //= 2"},
+};
+
+static const advice for_tensorflow[] = {
+    {"take memory as it is needed, not all at the start", "can fragment",
+     "export TF_FORCE_GPU_ALLOW_GROWTH=true"},
+    {"an allocator that joins free pieces", "none known",
+     "export TF_GPU_ALLOCATOR=cuda_malloc_async"},
+    {"a smaller batch", "more steps", "batch_size //= 2"},
+};
+
+static const advice for_cupy[] = {
+    {"give the pool's idle blocks back", "the next arrays are slower",
+     "cupy.get_default_memory_pool().free_all_blocks()"},
+    {"see what the pool holds, and its limit", "one line",
+     "pool = cupy.get_default_memory_pool()\n"
+     "print(pool.used_bytes(), pool.total_bytes(), pool.get_limit())"},
+    {"work in pieces", "a loop", "for part in numpy.array_split(data, 8): ..."},
+};
+
+static const advice for_ggml[] = {
+    {"fewer layers on the GPU", "slower: the others run on the CPU", "llama-cli -ngl 20 ..."},
+    {"a shorter context", "less is remembered", "llama-cli -c 4096 ..."},
+    {"a smaller cache: eight bits", "a little accuracy",
+     "llama-cli -fa on -ctk q8_0 -ctv q8_0 ..."},
+    {"a smaller quantisation of the model", "accuracy", "Q4_K_M instead of Q8_0"},
+};
+
+static const advice for_vllm[] = {
+    {"a shorter longest request", "longer ones are refused",
+     "vllm serve MODEL --max-model-len 8192"},
+    {"a larger share of the card for vLLM", "less for everything else on it",
+     "vllm serve MODEL --gpu-memory-utilization 0.95"},
+    {"a cache of eight bits", "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8"},
+    {"no CUDA graphs, fewer requests at once", "slower",
+     "vllm serve MODEL --enforce-eager --max-num-seqs 16"},
+    {"more cards", "they cost", "vllm serve MODEL --tensor-parallel-size 2"},
+};
+
+static const advice for_mps[] = {
+    {"give idle memory back between phases", "the next step is slower", "torch.mps.empty_cache()"},
+    {"close other programs: the memory is the machine's own", "none", "top -o mem"},
+    {"a smaller batch, or half precision", "more steps; fewer digits",
+     "batch_size //= 2\nmodel.half()"},
+    {"take the limit away, as the last resort", "the machine swaps, and may come to a halt",
+     "export PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0"},
+};
+
+static const advice for_async[] = {
+    {"PyTorch's own allocator, whose messages say more", "none known",
+     "export PYTORCH_CUDA_ALLOC_CONF=backend:native"},
+};
+
+static const advice for_other_program[] = {
+    {"a smaller batch, shorter or smaller inputs", "more steps", "batch_size=1"},
+    {"a limit or share that the program takes in advance: look in its settings", "none",
+     "CUDA_VISIBLE_DEVICES=1 ...  # or another card"},
+};
+
+static const advice for_xpu[] = {
+    {"allow single allocations of more than 4 GiB, where the card refuses them",
+     "some kernels are slower", "export UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1"},
+};
+
+#define ADVICE(table) table, sizeof table / sizeof *table
+
+/* Of kinds that are missing here PyTorch's own tools tell most. */
+static const struct {
+    hr__error_kind kind;
+    const char *explanation;
+    const advice *items;
+    size_t count;
+} explanations[] = {
+    {HR__ERROR_CUBLAS,
+     "cuBLAS takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
+     "PyTorch has taken the whole card before.",
+     ADVICE(for_library)},
+    {HR__ERROR_CUDNN,
+     "cuDNN takes handles and workspaces from the card itself, outside the framework's pool: "
+     "mostly "
+     "the framework has taken the whole card before.",
+     ADVICE(for_library)},
+    {HR__ERROR_CUSOLVER,
+     "cuSOLVER takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
+     "PyTorch has taken the whole card before.",
+     ADVICE(for_library)},
+    {HR__ERROR_NCCL,
+     "NCCL's buffers, some MiB for each channel and peer, are outside PyTorch's pool: mostly "
+     "PyTorch has taken the whole card before, or several ranks share it.",
+     ADVICE(for_nccl)},
+    {HR__ERROR_CUDA_RAW,
+     "The driver or runtime was out of memory in a call of its own: starting a context, loading "
+     "kernels, or an allocation without a pool.",
+     ADVICE(for_raw_cuda)},
+    {HR__ERROR_JAX,
+     "XLA asks for what a whole compiled program needs at once; JAX takes three quarters of the "
+     "card in advance and cannot use the rest.",
+     ADVICE(for_jax)},
+    {HR__ERROR_TENSORFLOW,
+     "TensorFlow takes nearly the whole card at the start and divides it by itself, so nvidia-smi "
+     "shows it full from then on.",
+     ADVICE(for_tensorflow)},
+    {HR__ERROR_CUPY, "CuPy has a pool of its own, beside PyTorch's.", ADVICE(for_cupy)},
+    {HR__ERROR_GGML,
+     "Weights, the cache for the context and a buffer for computing are each asked for in one "
+     "piece.",
+     ADVICE(for_ggml)},
+    {HR__ERROR_VLLM,
+     "vLLM takes a share of the card, loads the weights, measures one step, and what is left of "
+     "the "
+     "share is the cache: it must hold one request of the longest length.",
+     ADVICE(for_vllm)},
+    {HR__ERROR_TORCH_MPS, "The memory is the machine's own, shared with every program.",
+     ADVICE(for_mps)},
+    {HR__ERROR_CUDA_ASYNC,
+     "cudaMallocAsync keeps its pool in the driver; its messages do not say what lies idle there.",
+     ADVICE(for_async)},
+    {HR__ERROR_TORCH_XPU,
+     "Many Intel GPUs refuse single allocations of more than 4 GiB, however much is free.",
+     ADVICE(for_xpu)},
+    {HR__ERROR_OTHER_GPU, "The program has an allocator of its own.", ADVICE(for_other_program)},
+};
+
+static void add_explanation(const hr__text_case *given, hr__finding_draft *finding)
+{
+    for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++) {
+        if (explanations[i].kind != given->report->kind)
+            continue;
+        hr__finding_evidence(finding, "%s", explanations[i].explanation);
+        add_advice(finding, explanations[i].items, explanations[i].count);
+    }
+}
+
+/* ---- unknown --------------------------------------------------------------------------------- */
+
+static void add_known_numbers(const hr__text_case *given, hr__finding_draft *finding)
+{
+    const hr_memory_numbers *said = &given->numbers;
+    const struct {
+        uint64_t size_bytes;
+        const char *what;
+    } known[] = {
+        {said->tried_bytes, "asked for"},   {said->total_bytes, "on the card"},
+        {said->free_bytes, "free"},         {said->allocated_bytes, "in use"},
+        {said->reserved_bytes, "reserved"}, {said->allowed_bytes, "allowed"},
+    };
+    const char *text = "";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (hr__text_knows(known[i].size_bytes))
+            text = hr__diagnosis_text(given->draft, "%s%s%s %s", text, text[0] != '\0' ? ", " : "",
+                                      hr__text_size(given, known[i].size_bytes), known[i].what);
+    if (text[0] != '\0')
+        hr__finding_evidence(finding, "Known: %s.", text);
+}
+
+static void explain_oversubscribed(const hr__text_case *given, hr__finding_draft *finding)
+{
+    hr__finding_evidence(finding, "With more held than the card has, every step already waits for "
+                                  "the host's memory: it has to need less, whatever the verdict.");
+    hr__finding_remedy(finding, "let the driver refuse instead of moving memory to the host",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "it fails sooner, and says why",
+                       "NVIDIA Control Panel: CUDA - Sysmem Fallback Policy: Prefer No Sysmem "
+                       "Fallback");
+    hr__text_add_diet(given, finding);
+}
+
+void hr__text_explain_unknown(const hr__text_case *given)
+{
+    hr__error_kind kind = given->report->kind;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "unknown", given->numbers.tried_bytes,
+        given->judged.is_oversubscribed ? "PyTorch holds more than the card has."
+                                        : "The message does not say enough; these would tell.");
+    add_known_numbers(given, finding);
+    if (given->judged.is_oversubscribed) {
+        explain_oversubscribed(given, finding);
+        return;
+    }
+    bool has_recordings =
+        hr__text_is_torch(kind) && kind != HR__ERROR_TORCH_MPS && kind != HR__ERROR_CUDA_ASYNC;
+    bool has_own_tool = kind == HR__ERROR_JAX || kind == HR__ERROR_CUPY;
+    if (!has_own_tool)
+        hr__text_add_process_list(given, finding);
+    if (has_recordings)
+        hr__text_add_recording(finding);
+    else if (kind == HR__ERROR_CUBLAS || kind == HR__ERROR_CUDNN || kind == HR__ERROR_CUSOLVER ||
+             kind == HR__ERROR_NCCL)
+        hr__finding_remedy(finding, "see what PyTorch holds at that moment", HR__SAVES_UNKNOWN,
+                           HR_BASIS_RULE, "one line, in the process, where it fails",
+                           "print(torch.cuda.memory_summary())");
+    add_explanation(given, finding);
+    if (has_own_tool)
+        hr__text_add_process_list(given, finding);
+}
+
+/* ---- messages that say it themselves --------------------------------------------------------- */
+
+bool hr__text_judge_beyond_any_card(const hr__text_case *given)
+{
+    uint64_t tried = given->numbers.tried_bytes;
+    bool is_said = hr__text_has(given, "more than 1EB");
+    if (!is_said && (!hr__text_knows(tried) || tried < BEYOND_ANY_CARD_BYTES ||
+                     hr__text_knows(given->numbers.total_bytes)))
+        return false;
+    const char *size = is_said ? "more than an exbibyte" : hr__text_size(given, tried);
+    hr__diagnosis_reason(given->draft,
+                         "One request for %s: no device has so much, whatever card "
+                         "this is.",
+                         size);
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_TOO_LARGE, HR_CONFIDENCE_HIGH,
+                           "Too large: one request for %s, more than any device has: a shape is "
+                           "wrong.",
+                           size);
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "too-large", tried, "A tensor whose size makes no sense is asked for.");
+    hr__finding_evidence(finding,
+                         "Negative or unfilled sizes look like this: they are read as huge "
+                         "numbers.");
+    hr__finding_remedy(finding, "check the shapes that go into the line that failed",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+                       "print(x.shape, x.dtype)  # before the line that failed");
+    return true;
+}
+
+static bool judge_said_limit(const hr__text_case *given)
+{
+    bool is_fraction = hr__text_has(given, "per_process_memory_fraction");
+    if (!given->report->says_capped && !hr__text_has(given, "maximum pool size exceeded"))
+        return false;
+    bool has_size = hr__text_knows(given->numbers.tried_bytes);
+    const char *limit = is_fraction ? "the share of the card that PyTorch may use "
+                                      "(per_process_memory_fraction)"
+                                    : "the limit set for its pool";
+    hr__diagnosis_reason(given->draft, "The message says so itself: the limit refused, not the "
+                                       "card.");
+    hr__diagnosis_conclude(
+        given->draft, HR_VERDICT_CAPPED, hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+        "Capped: %s would have gone beyond %s.",
+        has_size ? hr__text_size(given, given->numbers.tried_bytes) : "the request", limit);
+    hr__finding_draft *finding = hr__diagnosis_add(given->draft, "capped", HR_UNKNOWN,
+                                                   "A limit was set, and it was reached.");
+    hr__finding_remedy(finding, "raise the limit, or take it away", HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE, "whoever shares the card has less",
+                       is_fraction ? "torch.cuda.set_per_process_memory_fraction(1.0)\n"
+                                     "env | grep ALLOC_CONF  # per_process_memory_fraction"
+                                   : "rmm.reinitialize(pool_allocator=True, "
+                                     "maximum_pool_size=None)  # with RMM");
+    if (is_fraction)
+        hr__text_add_smaller_batch(given, finding);
+    return true;
+}
+
+/* ---- messages with numbers of their own ------------------------------------------------------ */
+
+static bool judge_vllm_cache(const hr__text_case *given)
+{
+    uint64_t needed = given->report->needed_bytes, available = given->report->available_bytes;
+    if (given->report->kind != HR__ERROR_VLLM || !hr__text_knows(needed) ||
+        !hr__text_knows(available) || needed <= available)
+        return false;
+    const char *needed_text = hr__text_size(given, needed);
+    const char *available_text = hr__text_size(given, available);
+    const char *missing_text = hr__text_size(given, needed - available);
+    hr__diagnosis_reason(
+        given->draft,
+        "The cache for one request of the longest length needs %s, and %s are left "
+        "of vLLM's share of the card: %s too little.",
+        needed_text, available_text, missing_text);
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE,
+                           hr__text_confidence(given, HR_CONFIDENCE_MEDIUM),
+                           "Genuine: vLLM's cache needs %s for one request of full length, and %s "
+                           "are left for it.",
+                           needed_text, available_text);
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "genuine", needed - available,
+                          "vLLM's cache lacks %s for the longest request.", missing_text);
+    hr__finding_evidence(finding,
+                         "The cache grows evenly with the length: %.0f %% of the longest "
+                         "length would fit.",
+                         100.0 * (double)available / (double)needed);
+    hr__finding_remedy(
+        finding, "a shorter longest request", hr__saves(needed - available), HR_BASIS_COMPUTED,
+        "longer ones are refused",
+        hr__diagnosis_text(given->draft,
+                           "vllm serve MODEL --max-model-len N  # at most %.0f %% of "
+                           "what it is",
+                           100.0 * (double)available / (double)needed - 0.5));
+    hr__finding_remedy(finding, "a cache of eight bits", hr__saves(needed / 2), HR_BASIS_COMPUTED,
+                       "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8");
+    add_advice(finding, for_vllm + 1, 1);
+    add_advice(finding, for_vllm + 3, 2);
+    return true;
+}
+
+/* Before it loads anything, vLLM wants its share of the card free: whatever is not is another's. */
+static bool judge_vllm_start(const hr__text_case *given)
+{
+    uint64_t total = given->numbers.total_bytes, free_bytes = given->numbers.free_bytes;
+    if (given->report->kind != HR__ERROR_VLLM || hr__text_knows(given->numbers.tried_bytes) ||
+        !hr__text_knows(total) || !hr__text_knows(free_bytes) || free_bytes >= total)
+        return false;
+    uint64_t held = total - free_bytes;
+    bool is_outside = held > HR__CONTEXT_BYTES && held - HR__CONTEXT_BYTES >= total / 5;
+    const char *held_text = hr__text_size(given, held), *total_text = hr__text_size(given, total);
+    hr__diagnosis_reason(given->draft,
+                         "At the start %s of the card's %s are free, less than the share that vLLM "
+                         "is to have; others hold %s, %s.",
+                         hr__text_size(given, free_bytes), total_text, held_text,
+                         is_outside ? "a fifth of the card and more beyond what a context takes"
+                                    : "which is not much: the share may simply be too large");
+    hr__diagnosis_conclude(
+        given->draft, is_outside ? HR_VERDICT_OUTSIDE : HR_VERDICT_UNKNOWN,
+        hr__text_confidence(given, is_outside ? HR_CONFIDENCE_MEDIUM : HR_CONFIDENCE_LOW),
+        "%s: before vLLM loads anything, others hold %s of the card's %s, and what is free is less "
+        "than the share it wants.",
+        is_outside ? "Outside" : "Unknown", held_text, total_text);
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, is_outside ? "outside" : "unknown", held,
+                          "%s are held by others at the start.", held_text);
+    hr__text_add_process_list(given, finding);
+    hr__finding_remedy(
+        finding, "a share that is free", HR__SAVES_UNKNOWN, HR_BASIS_COMPUTED,
+        "a smaller cache: shorter or fewer requests",
+        hr__diagnosis_text(given->draft, "vllm serve MODEL --gpu-memory-utilization %.2f",
+                           (double)(int)(100.0 * (double)free_bytes / (double)total) / 100.0));
+    hr__finding_remedy(finding, "end what is left over of earlier runs", hr__saves(held),
+                       HR_BASIS_MEASURED, "that work is lost", "kill PID  # from the list");
+    return true;
+}
+
+/* Unified memory: what is allowed takes the place of the card. What PyTorch calls its own includes
+ * what it keeps idle, and "other" includes what Metal keeps for it, so a verdict is not sure. */
+static bool judge_mps(hr__text_case *given)
+{
+    const hr__error_report *report = given->report;
+    const hr_memory_numbers *said = &given->numbers;
+    uint64_t other = report->other_bytes;
+    if (report->kind != HR__ERROR_TORCH_MPS || !hr__text_knows(said->tried_bytes) ||
+        !hr__text_knows(said->allocated_bytes) || !hr__text_knows(said->allowed_bytes) ||
+        !hr__text_knows(other))
+        return false;
+    hr_memory_numbers moved = *said;
+    uint64_t held;
+    if (!hr__add_u64(said->allocated_bytes, other, &held))
+        return false;
+    moved.total_bytes = said->allowed_bytes;
+    moved.allowed_bytes = HR_UNKNOWN;
+    moved.free_bytes = said->allowed_bytes > held ? said->allowed_bytes - held : 0;
+    moved.reserved_bytes = said->allocated_bytes;
+    hr__number_verdict judged = hr__numbers_judge_printed(&moved, NULL);
+    bool is_outside = judged.verdict == HR_VERDICT_OUTSIDE;
+    if (!is_outside && judged.verdict != HR_VERDICT_GENUINE &&
+        judged.verdict != HR_VERDICT_TOO_LARGE)
+        return false;
+
+    const char *tried = hr__text_size(given, said->tried_bytes);
+    const char *own = hr__text_size(given, said->allocated_bytes);
+    const char *others = hr__text_size(given, other);
+    const char *allowed = hr__text_size(given, said->allowed_bytes);
+    hr__diagnosis_reason(
+        given->draft,
+        "PyTorch %s + other allocations %s + request %s, and %s are allowed of the "
+        "machine's memory.",
+        own, others, tried, allowed);
+    if (is_outside)
+        hr__diagnosis_reason(given->draft, "The others hold more than the request, and a fifth of "
+                                           "what is allowed.");
+    if (judged.verdict == HR_VERDICT_TOO_LARGE)
+        hr__diagnosis_conclude(
+            given->draft, HR_VERDICT_TOO_LARGE, hr__text_confidence(given, judged.confidence),
+            "Too large: one request of %s, where %s are allowed in all.", tried, allowed);
+    else
+        hr__diagnosis_conclude(
+            given->draft, judged.verdict,
+            hr__text_confidence(given, is_outside ? HR_CONFIDENCE_LOW : HR_CONFIDENCE_MEDIUM),
+            is_outside ? "Outside: of the %s allowed, %s are held by others than PyTorch's "
+                         "tensors; those have %s, and %s more were asked for."
+                       : "Genuine: of the %s allowed, others hold %s and PyTorch's tensors %s, and "
+                         "%s more were asked for.",
+            allowed, others, own, tried);
+    given->judged = judged;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, hr_verdict_name(judged.verdict), is_outside ? other : said->allocated_bytes,
+        "%s of the machine's memory may be used, and %s are.", allowed, hr__text_size(given, held));
+    hr__finding_part(finding, "PyTorch", said->allocated_bytes);
+    hr__finding_part(finding, "other allocations of this process", other);
+    add_explanation(given, finding);
+    return true;
+}
+
+static bool judge_cupy_limit(const hr__text_case *given)
+{
+    const hr_memory_numbers *said = &given->numbers;
+    if (given->report->kind != HR__ERROR_CUPY || !hr__text_knows(said->allowed_bytes) ||
+        !hr__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
+        !hr__text_knows(said->allocated_bytes) ||
+        said->allocated_bytes <= said->allowed_bytes - said->tried_bytes)
+        return false;
+    hr__diagnosis_reason(given->draft,
+                         "CuPy's pool has %s, and %s more would be beyond its limit "
+                         "of %s.",
+                         hr__text_size(given, said->allocated_bytes),
+                         hr__text_size(given, said->tried_bytes),
+                         hr__text_size(given, said->allowed_bytes));
+    hr__diagnosis_conclude(
+        given->draft, HR_VERDICT_CAPPED, hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+        "Capped: CuPy's pool, at %s of the %s it is allowed, was asked for %s "
+        "more.",
+        hr__text_size(given, said->allocated_bytes), hr__text_size(given, said->allowed_bytes),
+        hr__text_size(given, said->tried_bytes));
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "capped", HR_UNKNOWN, "CuPy's pool has a limit.");
+    hr__finding_remedy(finding, "raise the limit", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       "others on the card have less",
+                       "cupy.get_default_memory_pool().set_limit(size=0)  # none\n"
+                       "env | grep CUPY_GPU_MEMORY_LIMIT");
+    add_explanation(given, finding);
+    return true;
+}
+
+bool hr__text_judge_by_kind(hr__text_case *given)
+{
+    return hr__text_judge_beyond_any_card(given) || judge_said_limit(given) ||
+           judge_vllm_cache(given) || judge_vllm_start(given) || judge_mps(given) ||
+           judge_cupy_limit(given);
+}

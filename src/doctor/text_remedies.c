@@ -1,0 +1,522 @@
+/* text_remedies.c - the findings of a verdict that the numbers of a message gave.
+ *
+ * A message has five numbers and no stack, so what a remedy would give back is mostly a range by a
+ * rule of thumb, and says so; a recording would tell. What is certain is the order: first what
+ * costs nothing and may be enough, then what costs time, then what costs work.
+ *
+ * The rules of thumb, from measurements of ordinary training runs:
+ *   - with expandable segments, what lay idle at the peak was a quarter of what was live at most;
+ *   - activations are a fifth to four fifths of what is live in training, so that is the range of
+ *     what a batch of 1/n can give back, times (1 - 1/n). */
+#include "doctor/text_parts.h"
+
+enum { EXPANDABLE_IDLE_SHARE = 4 };        /* of live bytes, at most */
+enum { LEAST_PARTS = 2, MOST_PARTS = 64 }; /* that a batch is cut into */
+
+static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
+{
+    return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
+}
+
+static hr__savings between(uint64_t at_least_bytes, uint64_t at_most_bytes)
+{
+    return (hr__savings){at_least_bytes, at_most_bytes};
+}
+
+/* ---- learning more --------------------------------------------------------------------------- */
+
+void hr__text_add_recording(hr__finding_draft *finding)
+{
+    hr__finding_remedy(finding, "record the run, to see what holds the memory, line by line",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       "two lines of code; the recorded run is a little slower",
+                       "torch.cuda.memory._record_memory_history(max_entries=100000)  # first\n"
+                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")  # when it has failed\n"
+                       "headroom doctor oom.pickle");
+}
+
+void hr__text_add_process_list(const hr__text_case *given, hr__finding_draft *finding)
+{
+    const char *how = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv";
+    if (given->report->kind == HR__ERROR_TORCH_HIP)
+        how = "rocm-smi --showpids --showmeminfo vram";
+    else if (given->report->kind == HR__ERROR_TORCH_XPU)
+        how = "xpu-smi ps";
+    else if (given->report->kind == HR__ERROR_TORCH_MPS)
+        how = "top -o mem";
+    hr__finding_remedy(finding, "see who holds the card while it happens", HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE, "none", how);
+}
+
+/* ---- needing less ---------------------------------------------------------------------------- */
+
+/* Into how many parts a batch must be cut to give back what is missing, if half of what is in use
+ * grows with it; 0: into more than makes sense. */
+static uint64_t parts_of_batch(uint64_t in_use_bytes, uint64_t missing_bytes)
+{
+    uint64_t growing = in_use_bytes / 2;
+    for (uint64_t parts = LEAST_PARTS; parts <= MOST_PARTS; parts *= 2)
+        if (growing - growing / parts >= missing_bytes)
+            return parts;
+    return 0;
+}
+
+/* What the request lacked; the card or the limit. */
+static uint64_t missing_bytes(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    if (!hr__text_knows(numbers->tried_bytes))
+        return HR_UNKNOWN;
+    uint64_t room = hr__text_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
+    if (hr__text_knows(numbers->allowed_bytes) && hr__text_knows(numbers->reserved_bytes) &&
+        less(numbers->allowed_bytes, numbers->reserved_bytes) < room)
+        room = less(numbers->allowed_bytes, numbers->reserved_bytes);
+    return less(numbers->tried_bytes, room);
+}
+
+void hr__text_add_smaller_batch(const hr__text_case *given, hr__finding_draft *finding)
+{
+    uint64_t in_use = given->numbers.allocated_bytes, missing = missing_bytes(given);
+    bool is_known = hr__text_knows(in_use) && in_use != 0 && hr__text_knows(missing);
+    unsigned long long parts = is_known ? parts_of_batch(in_use, missing) : LEAST_PARTS;
+    const char *action =
+        parts == 0 ? "the smallest batch, with accumulation steps: the effective batch stays"
+                   : hr__diagnosis_text(given->draft,
+                                        "a batch of 1/%llu, with %llu accumulation steps: the "
+                                        "effective batch stays",
+                                        parts, parts);
+    if (parts == 0)
+        parts = MOST_PARTS;
+    uint64_t least = in_use / 5, most = in_use / 5 * 4;
+    hr__finding_remedy(
+        finding, action,
+        is_known ? between(least - least / parts, most - most / parts) : HR__SAVES_UNKNOWN,
+        HR_BASIS_RULE, "some time per sample; batch normalisation sees the smaller batch",
+        hr__diagnosis_text(given->draft,
+                           "loader = DataLoader(dataset, batch_size=batch_size // %llu, ...)\n"
+                           "for i, batch in enumerate(loader):\n"
+                           "    (loss_of(batch) / %llu).backward()\n"
+                           "    if (i + 1) %% %llu == 0:\n"
+                           "        optimizer.step()\n"
+                           "        optimizer.zero_grad(set_to_none=True)",
+                           parts, parts, parts));
+}
+
+void hr__text_add_diet(const hr__text_case *given, hr__finding_draft *finding)
+{
+    uint64_t in_use = given->numbers.allocated_bytes;
+    bool is_known = hr__text_knows(in_use) && in_use != 0;
+    hr__text_add_smaller_batch(given, finding);
+    hr__finding_remedy(finding, "drop gradients before the forward pass, not after it",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+                       "optimizer.zero_grad(set_to_none=True)  # first thing in the step\n"
+                       "del loss, outputs  # last thing in the step");
+    hr__finding_remedy(finding, "evaluation and generation without the graph", HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE,
+                       "none, where no gradients are needed; nothing is won in a training step",
+                       "with torch.inference_mode():\n    outputs = model(inputs)");
+    hr__finding_remedy(finding, "mixed precision, if it is not on",
+                       is_known ? between(in_use / 10, in_use / 5 * 2) : HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE, "faster on tensor cores; bfloat16 has fewer digits",
+                       "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n"
+                       "    loss = loss_of(batch)");
+    hr__finding_remedy(finding, "activation checkpointing",
+                       is_known ? between(in_use / 10, in_use / 10 * 7) : HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE, "a quarter to a third more time per step",
+                       "model.gradient_checkpointing_enable()  # transformers; or, per block:\n"
+                       "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)");
+    hr__finding_remedy(finding, "a fused optimizer: no temporary copy of all parameters in step()",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none; foreach=False is the slower way",
+                       "torch.optim.AdamW(parameters, fused=True)");
+    hr__finding_remedy(finding, "an 8-bit optimizer: 2 bytes of state per parameter, not 8",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       "a few percent of time; a new dependency; watch the loss",
+                       "optimizer = bitsandbytes.optim.AdamW8bit(model.parameters(), lr=lr)");
+    hr__finding_remedy(
+        finding, "offload or shard what the optimizer keeps", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+        "much slower steps (offload), or more GPUs (sharding)",
+        "torch.distributed.fsdp.fully_shard(model)  # or DeepSpeed ZeRO with offload");
+}
+
+/* ---- fragmentation --------------------------------------------------------------------------- */
+
+/* The variable that every version of PyTorch reads. */
+static const char *settings_variable(hr__error_kind kind)
+{
+    switch (kind) {
+    case HR__ERROR_TORCH_HIP:
+        return "PYTORCH_HIP_ALLOC_CONF";
+    case HR__ERROR_TORCH_XPU:
+    case HR__ERROR_TORCH_OTHER:
+        return "PYTORCH_ALLOC_CONF";
+    default:
+        return "PYTORCH_CUDA_ALLOC_CONF";
+    }
+}
+
+static void add_fragmentation_remedies(const hr__text_case *given, hr__finding_draft *finding)
+{
+    uint64_t idle = given->judged.idle_bytes, in_use = given->numbers.allocated_bytes;
+    if (!given->report->says_expandable)
+        hr__finding_remedy(finding, "expandable segments: idle pieces can then be joined",
+                           between(less(idle, in_use / EXPANDABLE_IDLE_SHARE), idle), HR_BASIS_RULE,
+                           "next to none; needs PyTorch 2.1, set before it starts",
+                           hr__diagnosis_text(given->draft, "export %s=expandable_segments:True",
+                                              settings_variable(given->report->kind)));
+    hr__finding_remedy(
+        finding, "empty the cache between phases, never inside the loop", between(0, idle),
+        HR_BASIS_RULE, "the next step takes its memory from the driver again, and is slow",
+        "torch.cuda.empty_cache()  # after loading, between training and evaluation");
+    hr__finding_remedy(finding, "fewer different sizes: pad lengths to a few, sort by length",
+                       between(0, idle), HR_BASIS_RULE, "some padding is computed for nothing",
+                       "length = -(-length // 128) * 128  # the next multiple of 128");
+    hr__finding_remedy(finding, "record the run and let settings be tried on the recording",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       "two lines of code; the recorded run is a little slower",
+                       "torch.cuda.memory._record_memory_history(max_entries=100000)  # first\n"
+                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")  # when it has failed\n"
+                       "headroom tune oom.pickle --card SIZE");
+}
+
+/* The recipe that most pages give first. */
+static void warn_of_max_split_size(const hr__text_case *given)
+{
+    hr__finding_draft *warning =
+        hr__diagnosis_add(given->draft, "warning", HR_UNKNOWN,
+                          "max_split_size_mb, which the message or many pages suggest, can make it "
+                          "worse.");
+    hr__finding_evidence(warning,
+                         "On recordings with varying lengths and image sizes max_split_size_mb:128 "
+                         "took what was reserved from 1.5 times what was live to 5 and 6 times.");
+    hr__finding_evidence(warning, "Try it on a recording first: headroom replay oom.pickle --conf "
+                                  "max_split_size_mb:128");
+}
+
+static void add_fragmentation(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t idle = given->judged.idle_bytes;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "fragmentation", idle, "PyTorch holds %s and uses %s; %s of it lie idle.",
+        hr__text_size(given, numbers->reserved_bytes),
+        hr__text_size(given, numbers->allocated_bytes), hr__text_size(given, idle));
+    hr__finding_part(finding, "in use", numbers->allocated_bytes);
+    hr__finding_part(finding, "reserved and idle", idle);
+    hr__finding_evidence(finding, "A request needs one piece: idle bytes serve it only where they "
+                                  "lie side by side, in one segment.");
+    if (given->report->says_expandable)
+        hr__finding_evidence(finding, "Expandable segments were on already, by the text: the idle "
+                                      "bytes may belong to other streams or private pools.");
+    add_fragmentation_remedies(given, finding);
+    warn_of_max_split_size(given);
+}
+
+/* The request would have fit, but mending it would win next to nothing. */
+static void add_small_fragmentation(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t idle = given->judged.idle_bytes;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "fragmentation", idle,
+        "This request of %s would have fit in the %s that lay idle, but only %s would then remain.",
+        hr__text_size(given, numbers->tried_bytes), hr__text_size(given, idle),
+        hr__text_size(given, less(idle, numbers->tried_bytes)));
+    hr__finding_evidence(finding, "Idle bytes are less than a tenth of what is reserved: with no "
+                                  "fragmentation at all the run fails a little later.");
+    if (!given->report->says_expandable)
+        hr__finding_remedy(
+            finding, "expandable segments, which cost nothing to try",
+            between(less(idle, numbers->allocated_bytes / EXPANDABLE_IDLE_SHARE), idle),
+            HR_BASIS_RULE, "next to none; needs PyTorch 2.1, set before it starts",
+            hr__diagnosis_text(given->draft, "export %s=expandable_segments:True",
+                               settings_variable(given->report->kind)));
+}
+
+/* ---- outside --------------------------------------------------------------------------------- */
+
+/* What of it is this process' own, by the message; HR_UNKNOWN. A driver that cannot tell says 0. */
+static uint64_t own_outside_bytes(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    if (!hr__text_knows(numbers->process_bytes) || !hr__text_knows(numbers->reserved_bytes) ||
+        numbers->process_bytes < numbers->reserved_bytes)
+        return HR_UNKNOWN;
+    uint64_t own = numbers->process_bytes - numbers->reserved_bytes;
+    return own <= given->judged.outside_bytes ? own : given->judged.outside_bytes;
+}
+
+static void add_outside_evidence(const hr__text_case *given, hr__finding_draft *finding)
+{
+    uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
+    if (hr__text_knows(own)) {
+        hr__finding_part(finding, "other processes", outside - own);
+        hr__finding_part(finding, "this process: context and libraries", own);
+        hr__finding_evidence(finding,
+                             "This process holds %s besides what PyTorch reserved (context, NCCL, "
+                             "cuDNN, other libraries); other processes hold %s.",
+                             hr__text_size(given, own), hr__text_size(given, outside - own));
+    } else {
+        hr__finding_evidence(finding, "Whose it is the message does not say: other processes, or "
+                                      "this one's context and libraries.");
+    }
+    if (given->report->other_process_count != 0 &&
+        hr__text_knows(given->report->other_process_bytes) &&
+        given->report->other_process_bytes != 0)
+        hr__finding_evidence(finding, "The message lists %zu %s with %s in all.",
+                             given->report->other_process_count,
+                             given->report->other_process_count == 1 ? "process" : "processes",
+                             hr__text_size(given, given->report->other_process_bytes));
+}
+
+static void add_outside(const hr__text_case *given)
+{
+    uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
+    uint64_t beyond = less(outside, HR__CONTEXT_BYTES);
+    uint64_t others = hr__text_knows(own) ? outside - own : beyond;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "outside", outside, "%s of the card's %s are held outside PyTorch.",
+        hr__text_size(given, outside), hr__text_size(given, given->numbers.total_bytes));
+    add_outside_evidence(given, finding);
+    hr__text_add_process_list(given, finding);
+    hr__finding_remedy(finding, "end what is left over of earlier runs, or notebooks",
+                       between(0, others), HR_BASIS_MEASURED, "that work is lost",
+                       "kill PID  # from the list; then look again");
+    hr__finding_remedy(finding, "use a card that is free", between(0, others), HR_BASIS_MEASURED,
+                       "none, where there is one", "CUDA_VISIBLE_DEVICES=1 python train.py");
+    hr__finding_remedy(finding, "one card for each rank: ranks that forget it all start on card 0",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one line",
+                       "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))  # before any use");
+    hr__finding_remedy(finding, "keep other frameworks from taking the card in advance",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "their first steps are slower",
+                       "export XLA_PYTHON_CLIENT_PREALLOCATE=false TF_FORCE_GPU_ALLOW_GROWTH=true\n"
+                       "vllm serve MODEL --gpu-memory-utilization 0.5");
+    if (hr__text_knows(own) && own > HR__CONTEXT_BYTES)
+        hr__finding_remedy(finding, "fewer NCCL communicators and smaller buffers",
+                           between(0, own - HR__CONTEXT_BYTES / 2), HR_BASIS_RULE,
+                           "slower collectives", "export NCCL_BUFFSIZE=1048576");
+}
+
+/* ---- a limit --------------------------------------------------------------------------------- */
+
+/* A fraction as one types it, never below `fraction`. */
+static double hundredths_above(double fraction)
+{
+    double hundredths = (double)(int)(fraction * 100.0 + 1.0);
+    return hundredths < 100.0 ? hundredths / 100.0 : 1.0;
+}
+
+static void add_capped(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t limit = numbers->allowed_bytes, total = numbers->total_bytes;
+    bool has_card = hr__text_knows(total) && total >= limit;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "capped", has_card ? total - limit : HR_UNKNOWN,
+        "A limit of %s is set for this process%s%s.", hr__text_size(given, limit),
+        has_card ? ", on a card of " : "", has_card ? hr__text_size(given, total) : "");
+    if (has_card && total != 0)
+        hr__finding_evidence(finding, "That is a fraction of %.3f of the card.",
+                             (double)limit / (double)total);
+    uint64_t wanted =
+        hr__text_knows(numbers->reserved_bytes) && hr__text_knows(numbers->tried_bytes)
+            ? numbers->reserved_bytes + numbers->tried_bytes
+            : HR_UNKNOWN;
+    const char *how = "torch.cuda.set_per_process_memory_fraction(1.0)  # or drop the call";
+    if (has_card && hr__text_knows(wanted) && wanted <= total) {
+        hr__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.3f.",
+                             hr__text_size(given, wanted), (double)wanted / (double)total);
+        how = hr__diagnosis_text(
+            given->draft, "torch.cuda.set_per_process_memory_fraction(%.2f)  # was %.2f, at most 1",
+            hundredths_above((double)wanted / (double)total), (double)limit / (double)total);
+    }
+    hr__savings savings = HR__SAVES_UNKNOWN;
+    if (has_card) {
+        uint64_t room = total - limit;
+        if (hr__text_knows(numbers->free_bytes) && numbers->free_bytes < room)
+            room = numbers->free_bytes;
+        uint64_t missing = missing_bytes(given);
+        savings = between(hr__text_knows(missing) && missing < room ? missing : room, room);
+    }
+    hr__finding_remedy(finding, "raise the limit, or take it away", savings, HR_BASIS_COMPUTED,
+                       "whoever shares the card has less; it was set for a reason", how);
+    hr__finding_remedy(finding, "look where it is set", HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+                       "grep -rn \"memory_fraction\\|gpu_memory_utilization\" .; env | grep "
+                       "ALLOC_CONF");
+    hr__text_add_smaller_batch(given, finding);
+}
+
+/* ---- refused --------------------------------------------------------------------------------- */
+
+static bool is_at_limit(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    return hr__text_knows(numbers->allowed_bytes) && hr__text_knows(numbers->reserved_bytes) &&
+           less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
+}
+
+static void add_refused(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "refused", numbers->tried_bytes,
+        "%s were refused with %s free: the card's memory was not what was short.",
+        hr__text_size(given, numbers->tried_bytes), hr__text_size(given, numbers->free_bytes));
+    if (is_at_limit(given))
+        hr__finding_evidence(finding,
+                             "PyTorch was at its limit, so it may not have asked the driver "
+                             "at all: see the limit first.");
+    hr__finding_evidence(finding, "A GPU allocation also needs memory of the host: address space, "
+                                  "and on Windows a commitment in the page file.");
+    if (!hr__text_knows(numbers->allowed_bytes))
+        hr__finding_evidence(finding,
+                             "A limit (set_per_process_memory_fraction) may be set without "
+                             "being in the message: PyTorch 2.1 to 2.4 did not print it.");
+    hr__finding_evidence(finding, "Or another process let go of its memory between the failure and "
+                                  "the moment the numbers were taken: try again.");
+    if (!hr__text_knows(numbers->allowed_bytes))
+        hr__finding_remedy(finding, "see whether a limit is set", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                           "none",
+                           "grep -rn set_per_process_memory_fraction .; env | grep ALLOC_CONF");
+    hr__finding_remedy(finding, "give the host more room: its memory, or address space, ran out",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "administrator's rights",
+                       "free -g; ulimit -v unlimited; sysctl vm.overcommit_memory\n"
+                       "# Windows: System, Advanced, Performance, Virtual memory: a larger page "
+                       "file\n"
+                       "# WSL: memory= and swap= in .wslconfig, then wsl --shutdown");
+    if (given->report->says_expandable)
+        hr__finding_remedy(finding,
+                           "without expandable segments: each reserves addresses for more "
+                           "than the card",
+                           HR__SAVES_UNKNOWN, HR_BASIS_RULE, "more fragmentation",
+                           hr__diagnosis_text(given->draft, "export %s=expandable_segments:False",
+                                              settings_variable(given->report->kind)));
+    hr__finding_remedy(finding, "see whether the card is divided (MIG), or shared by a scheduler",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none", "nvidia-smi -L; nvidia-smi");
+    if (given->report->kind == HR__ERROR_TORCH_XPU)
+        hr__finding_remedy(finding, "allow single allocations of more than 4 GiB",
+                           HR__SAVES_UNKNOWN, HR_BASIS_RULE, "some kernels are slower",
+                           "export UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1");
+    hr__text_add_process_list(given, finding);
+}
+
+/* ---- too large ------------------------------------------------------------------------------- */
+
+static void add_too_large(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t tried = numbers->tried_bytes;
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "too-large", tried,
+                          "One tensor of %s is asked for at once.", hr__text_size(given, tried));
+    hr__finding_evidence(finding,
+                         "That is %llu million numbers of 4 bytes: look for the line in "
+                         "the traceback, and print the shapes that go into it.",
+                         (unsigned long long)(tried / 4 / 1000000));
+    if (hr__text_knows(numbers->total_bytes) && tried / 16 > numbers->total_bytes)
+        hr__finding_evidence(finding, "It is more than 16 cards full: rather a wrong shape than a "
+                                      "large model.");
+    hr__finding_remedy(finding, "check the shapes: a broadcast, an outer product, a wrong axis",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
+                       "print(x.shape, x.dtype)  # before the line that failed");
+    hr__finding_remedy(finding, "do it in pieces", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       "a loop; a little slower",
+                       "out = torch.cat([f(part) for part in x.split(1024)])");
+    hr__finding_remedy(finding, "attention that never makes the matrix of all pairs",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none; faster",
+                       "torch.nn.functional.scaled_dot_product_attention(q, k, v)");
+    hr__finding_remedy(finding, "smaller inputs: length, resolution, points, or batch",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "another task, if the length counts",
+                       "batch_size=1; images tiled; texts cut");
+}
+
+/* ---- genuine, stranded ----------------------------------------------------------------------- */
+
+static void add_genuine(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t missing = missing_bytes(given);
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "genuine", numbers->allocated_bytes,
+        "More is needed than there is: %s in use, and %s more.",
+        hr__text_size(given, numbers->allocated_bytes), hr__text_size(given, numbers->tried_bytes));
+    hr__finding_part(finding, "in use", numbers->allocated_bytes);
+    if (hr__text_knows(given->judged.outside_bytes))
+        hr__finding_part(finding, "outside PyTorch", given->judged.outside_bytes);
+    if (hr__text_knows(given->judged.idle_bytes))
+        hr__finding_part(finding, "reserved and idle", given->judged.idle_bytes);
+    if (hr__text_knows(missing) && missing != 0)
+        hr__finding_evidence(finding,
+                             "At least %s are missing, for this request alone; others may "
+                             "follow it.",
+                             hr__text_size(given, missing));
+    hr__finding_evidence(finding, "What the memory is used for (weights, activations, optimizer "
+                                  "state) is not in a message, so which of these applies is not "
+                                  "known; a recording tells.");
+    hr__text_add_diet(given, finding);
+    hr__text_add_recording(finding);
+}
+
+static void add_stranded(const hr__text_case *given)
+{
+    uint64_t pools = given->report->private_pool_bytes;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "stranded", pools, "%s lie idle in private pools, of %s reserved.",
+        hr__text_size(given, pools), hr__text_size(given, given->numbers.reserved_bytes));
+    hr__finding_evidence(finding, "PyTorch counts free blocks of private pools as allocated. They "
+                                  "serve only the graph, or MemPool, that they were made for.");
+    hr__finding_remedy(finding, "let graphs share one pool", between(0, pools), HR_BASIS_MEASURED,
+                       "graphs of one pool must not run at the same time",
+                       "pool = torch.cuda.graph_pool_handle()\n"
+                       "with torch.cuda.graph(graph, pool=pool): ...");
+    hr__finding_remedy(finding, "capture fewer sizes, or none", between(0, pools),
+                       HR_BASIS_MEASURED, "slower where launching kernels takes the time",
+                       "torch.compile(model)  # without mode=\"reduce-overhead\"\n"
+                       "vllm serve MODEL --enforce-eager");
+    hr__text_add_recording(finding);
+}
+
+/* ---- what stands beside the verdict ---------------------------------------------------------- */
+
+static bool is_outside_worth_telling(const hr__text_case *given)
+{
+    uint64_t outside = given->judged.outside_bytes;
+    return hr__text_knows(outside) && hr__text_knows(given->numbers.tried_bytes) &&
+           given->numbers.free_bytes < given->numbers.tried_bytes && outside > HR__CONTEXT_BYTES &&
+           outside - HR__CONTEXT_BYTES >= given->numbers.tried_bytes;
+}
+
+void hr__text_add_findings(const hr__text_case *given, hr_verdict verdict)
+{
+    switch (verdict) {
+    case HR_VERDICT_FRAGMENTATION:
+        add_fragmentation(given);
+        break;
+    case HR_VERDICT_GENUINE:
+        add_genuine(given);
+        break;
+    case HR_VERDICT_OUTSIDE:
+        add_outside(given);
+        break;
+    case HR_VERDICT_CAPPED:
+        add_capped(given);
+        break;
+    case HR_VERDICT_REFUSED:
+        add_refused(given);
+        break;
+    case HR_VERDICT_TOO_LARGE:
+        add_too_large(given);
+        break;
+    case HR_VERDICT_STRANDED:
+        add_stranded(given);
+        break;
+    default:
+        break;
+    }
+    if (verdict == HR_VERDICT_REFUSED && is_at_limit(given))
+        add_capped(given);
+    if (verdict != HR_VERDICT_OUTSIDE && verdict != HR_VERDICT_TOO_LARGE &&
+        is_outside_worth_telling(given))
+        add_outside(given);
+    if (given->judged.is_small_fragmentation && verdict != HR_VERDICT_STRANDED)
+        add_small_fragmentation(given);
+}

@@ -1,0 +1,79 @@
+/* fuzz_step_log.c - any bytes as a step log, and the verdict from it.
+ *
+ * The scan must end within its memory, find the same in one piece and in pieces, give figures that
+ * are finite, and the doctor must have a sentence for whatever was found. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "base/host_memory.h"
+#include "format/step_log.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MOST_HELD_BYTES = 6 << 20 };
+
+static void must(bool claim)
+{
+    if (!claim)
+        abort();
+}
+
+static hr__step_log_scan *scan_in_pieces(const uint8_t *data, size_t size, size_t piece_bytes,
+                                         hr__step_log *out)
+{
+    hr__step_log_scan *scan;
+    must(hr__step_log_scan_create(&scan) == HR_OK);
+    for (size_t at = 0; at < size; at += piece_bytes) {
+        size_t rest = size - at;
+        must(hr__step_log_scan_feed(scan, (const char *)data + at,
+                                    rest < piece_bytes ? rest : piece_bytes) == HR_OK);
+    }
+    must(hr__step_log_scan_finish(scan, out) == HR_OK);
+    return scan;
+}
+
+static void check_points(const hr__step_log *log)
+{
+    must(log->point_count <= HR__STEP_LOG_MOST);
+    must(log->point_count == 0 || log->point_count >= 3);
+    must(log->form != NULL && log->step_name != NULL);
+    must(memchr(log->memory_name, '\0', sizeof log->memory_name) != NULL);
+    for (size_t i = 0; i < log->point_count; i++)
+        must(log->points[i].step >= 0 && log->points[i].step <= 1e18 &&
+             log->points[i].allocated_bytes <= UINT64_C(1) << 60);
+}
+
+static void diagnose(const hr__step_log *log)
+{
+    static hr__diagnosis_draft draft;
+    hr_doctor_options options = {.struct_size = sizeof options,
+                                 .card_bytes = log->line_count % 2 << 34};
+    hr_diagnosis *made;
+    hr__diagnosis_init(&draft, HR_SOURCE_STEPS);
+    must(hr__doctor_steps(log, &options, &draft) == HR_OK);
+    must(hr__diagnosis_finish(&draft, &made) == HR_OK);
+    must(made->sentence[0] != '\0');
+    must(made->verdict == HR_VERDICT_LEAK || made->verdict == HR_VERDICT_HEALTHY ||
+         made->verdict == HR_VERDICT_UNKNOWN);
+    hr_diagnosis_free(made);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
+    hr__step_log whole, pieces;
+    hr__step_log_scan *one = scan_in_pieces(data, size, size != 0 ? size : 1, &whole);
+    must(hr__host_memory_get_use().in_use_bytes - before_bytes < MOST_HELD_BYTES);
+    hr__step_log_scan *other = scan_in_pieces(data, size, size % 97 + 1, &pieces);
+    check_points(&whole);
+    must(whole.point_count == pieces.point_count && whole.line_count == pieces.line_count);
+    must(whole.point_count == 0 ||
+         memcmp(whole.points, pieces.points, whole.point_count * sizeof *whole.points) == 0);
+    diagnose(&whole);
+    hr__step_log_scan_destroy(one);
+    hr__step_log_scan_destroy(other);
+    must(hr__host_memory_get_use().in_use_bytes == before_bytes);
+    return 0;
+}

@@ -1,0 +1,110 @@
+/* diagnosed_text.h - reports as the scanner of texts would find them, and what becomes of them. */
+#ifndef HR_TESTS_DIAGNOSED_TEXT_H
+#define HR_TESTS_DIAGNOSED_TEXT_H
+
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "support/cmocka_here.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+#define NONE HR_UNKNOWN
+
+enum { LONGEST_SENTENCE = 200 };
+
+static inline uint64_t gib(double value)
+{
+    return (uint64_t)(value * (double)GIB + 0.5);
+}
+
+/* A summary with one report that has no numbers. */
+static inline hr__error_summary summary_of(hr__error_kind kind)
+{
+    hr__error_summary made = {.report_count = 1, .line_count = 12, .size_bytes = 900};
+    bool is_report = kind != HR__ERROR_NONE && kind != HR__ERROR_NOT_OOM;
+    made.report_count = is_report;
+    made.host_count = is_report && hr__error_kind_is_host(kind);
+    made.first = (hr__error_report){.kind = kind,
+                                    .tried_bytes = NONE,
+                                    .total_bytes = NONE,
+                                    .free_bytes = NONE,
+                                    .allocated_bytes = NONE,
+                                    .reserved_bytes = NONE,
+                                    .unallocated_bytes = NONE,
+                                    .process_bytes = NONE,
+                                    .allowed_bytes = NONE,
+                                    .private_pool_bytes = NONE,
+                                    .other_process_bytes = NONE,
+                                    .other_bytes = NONE,
+                                    .needed_bytes = NONE,
+                                    .available_bytes = NONE,
+                                    .device = -1,
+                                    .rank = -1,
+                                    .line = 7};
+    return made;
+}
+
+static inline hr__error_summary torch_summary(uint64_t tried, uint64_t total, uint64_t free,
+                                              uint64_t allocated, uint64_t reserved)
+{
+    hr__error_summary made = summary_of(HR__ERROR_TORCH_CUDA);
+    made.first.tried_bytes = tried;
+    made.first.total_bytes = total;
+    made.first.free_bytes = free;
+    made.first.allocated_bytes = allocated;
+    made.first.reserved_bytes = reserved;
+    return made;
+}
+
+static inline hr_diagnosis *diagnose_on(const hr__error_summary *summary, uint64_t card_bytes)
+{
+    hr__diagnosis_draft draft;
+    hr_diagnosis *made = NULL;
+    hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    assert_int_equal(hr__doctor_text(summary, &options, &draft), HR_OK);
+    assert_int_equal(hr__diagnosis_finish(&draft, &made), HR_OK);
+    assert_true(strlen(made->sentence) > 20 && strlen(made->sentence) <= LONGEST_SENTENCE);
+    assert_true(made->reasoning_count > 0);
+    for (size_t i = 0; i < made->finding_count; i++)
+        for (size_t j = 0; j < made->findings[i].remedy_count; j++) {
+            const hr_remedy *remedy = &made->findings[i].remedies[j];
+            assert_true(remedy->action[0] != '\0' && remedy->cost[0] != '\0' &&
+                        remedy->how[0] != '\0');
+            assert_true(remedy->saves_bytes <= remedy->saves_at_most_bytes);
+        }
+    return made;
+}
+
+static inline hr_diagnosis *diagnose(const hr__error_summary *summary)
+{
+    return diagnose_on(summary, 0);
+}
+
+static inline const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *kind)
+{
+    for (size_t i = 0; i < diagnosis->finding_count; i++)
+        if (strcmp(diagnosis->findings[i].kind, kind) == 0)
+            return &diagnosis->findings[i];
+    return NULL;
+}
+
+static inline const hr_remedy *remedy_with(const hr_finding *finding, const char *how)
+{
+    assert_non_null(finding);
+    for (size_t i = 0; i < finding->remedy_count; i++)
+        if (strstr(finding->remedies[i].how, how) != NULL)
+            return &finding->remedies[i];
+    return NULL;
+}
+
+static inline bool says(const hr_diagnosis *diagnosis, const char *words)
+{
+    for (size_t i = 0; i < diagnosis->reasoning_count; i++)
+        if (strstr(diagnosis->reasoning[i], words) != NULL)
+            return true;
+    return false;
+}
+
+#endif /* HR_TESTS_DIAGNOSED_TEXT_H */

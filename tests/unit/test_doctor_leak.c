@@ -1,0 +1,281 @@
+/* test_doctor_leak.c - what is a leak, and what only looks like one. */
+#include "doctor/doctor.h"
+
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/made_up_run.h"
+
+enum { STEPS = 24 };
+
+static void a_list_that_grows_is_a_leak_with_its_line_and_rate(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < STEPS; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    const hr_finding *leak = finding_of(diagnosis, "leak");
+    assert_non_null(leak);
+    assert_string_equal(leak->where[0], "train.py:40 keep");
+    assert_true(leak->bytes >= 20 * 3 * RUN_MIB && leak->bytes <= STEPS * 3 * RUN_MIB);
+    assert_non_null(strstr(leak->title, "3.00 MiB more each step"));
+    run_dispose(&run, diagnosis);
+}
+
+static void graphs_kept_by_training_steps_are_one_leak_at_the_line_of_the_call(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < STEPS; i++) {
+        run_zero_grad(&run);
+        run_block batch = run_alloc(&run, 1 * RUN_MIB, run.batch);
+        run_graph graph = run_forward(&run, 2 * RUN_MIB, true);
+        run_backward(&run, &graph, true);
+        run_optimizer(&run);
+        run_free(&run, batch);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    const hr_finding *leak = finding_of(diagnosis, "leak");
+    assert_string_equal(leak->where[0], "train.py:11 main");
+    assert_non_null(strstr(leak->title, "A graph is kept"));
+    assert_non_null(strstr(leak->remedies[0].how, "loss.item()"));
+    run_dispose(&run, diagnosis);
+}
+
+static void what_is_given_back_when_the_run_ends_was_still_a_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_block kept[STEPS];
+    run_begin(&run, true);
+    for (int i = 0; i < STEPS; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        kept[i] = run_alloc(&run, 3 * RUN_MIB, run.keeper);
+    }
+    for (int i = 0; i < STEPS; i++)
+        run_free(&run, kept[i]);
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_block_kept_every_few_steps_is_a_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 40; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        if (i % 4 == 0)
+            (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_tensor_that_is_replaced_by_a_longer_one_is_a_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    run_block joined = run_alloc(&run, RUN_MIB, run.keeper);
+    for (int i = 0; i < STEPS; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        run_block longer = run_alloc(&run, joined.size_bytes + RUN_MIB, run.keeper);
+        run_free(&run, joined);
+        joined = longer;
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(finding_of(diagnosis, "leak")->title, "longer every step"));
+    run_dispose(&run, diagnosis);
+}
+
+static void a_leak_without_stacks_is_found_by_its_size(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, false);
+    for (int i = 0; i < STEPS; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        (void)run_alloc(&run, 5 * RUN_MIB, run.keeper);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(finding_of(diagnosis, "leak")->where_count, 0);
+    run_dispose(&run, diagnosis);
+}
+
+static void outputs_kept_by_an_inference_loop_are_a_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 30; i++) {
+        run_block batch = run_alloc(&run, 1 * RUN_MIB, run.batch);
+        (void)run_forward(&run, 2 * RUN_MIB, false); /* the last layer's stays */
+        run_free(&run, batch);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    run_dispose(&run, diagnosis);
+}
+
+/* ---- and what is none ------------------------------------------------------------------------ */
+
+static void training_as_it_should_be_is_healthy(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < STEPS; i++)
+        run_step(&run, 2 * RUN_MIB);
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    assert_null(finding_of(diagnosis, "leak"));
+    run_dispose(&run, diagnosis);
+}
+
+static void load_that_varies_is_no_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (uint64_t i = 0; i < STEPS; i++) /* longer batches towards the end */
+        run_step(&run, (1 + i + i * 7 % 5) * RUN_MIB);
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_cache_that_fills_and_then_evicts_is_no_leak(void **state)
+{
+    (void)state;
+    enum { CACHED = 10 };
+    made_up_run run;
+    run_block cache[CACHED];
+    run_begin(&run, true);
+    for (int i = 0; i < 40; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        if (i >= CACHED)
+            run_free(&run, cache[i % CACHED]);
+        cache[i % CACHED] = run_alloc(&run, 3 * RUN_MIB, run.keeper);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_cache_that_fills_and_then_stays_is_no_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 40; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        if (i < 22)
+            (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_list_that_is_emptied_after_every_epoch_is_no_leak(void **state)
+{
+    (void)state;
+    enum { EPOCH = 8 };
+    made_up_run run;
+    run_block kept[EPOCH];
+    run_begin(&run, true);
+    for (int i = 0; i < 5 * EPOCH; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        kept[i % EPOCH] = run_alloc(&run, 3 * RUN_MIB, run.keeper);
+        for (int k = 0; i % EPOCH == EPOCH - 1 && k < EPOCH; k++)
+            run_free(&run, kept[k]);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void too_few_steps_prove_nothing(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 3; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_few_bytes_a_step_are_not_worth_a_verdict(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < STEPS; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        (void)run_alloc(&run, 4, run.keeper); /* a loss */
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+/* ---- without host memory --------------------------------------------------------------------- */
+
+static bool diagnose_leak(void *context)
+{
+    hr_diagnosis *diagnosis = NULL;
+    hr_status status = hr_doctor_recording(context, NULL, &diagnosis);
+    hr_diagnosis_free(diagnosis);
+    return status == HR_OK;
+}
+
+static void no_host_memory_is_said_and_nothing_is_lost(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 8; i++) {
+        run_step(&run, 2 * RUN_MIB);
+        (void)run_alloc(&run, 3 * RUN_MIB, run.keeper);
+    }
+    (void)run_end(&run);
+    hr_test_sweep_host_memory(diagnose_leak, &run.recording);
+    run_dispose(&run, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_list_that_grows_is_a_leak_with_its_line_and_rate),
+        cmocka_unit_test(graphs_kept_by_training_steps_are_one_leak_at_the_line_of_the_call),
+        cmocka_unit_test(what_is_given_back_when_the_run_ends_was_still_a_leak),
+        cmocka_unit_test(a_block_kept_every_few_steps_is_a_leak),
+        cmocka_unit_test(a_tensor_that_is_replaced_by_a_longer_one_is_a_leak),
+        cmocka_unit_test(a_leak_without_stacks_is_found_by_its_size),
+        cmocka_unit_test(outputs_kept_by_an_inference_loop_are_a_leak),
+        cmocka_unit_test(training_as_it_should_be_is_healthy),
+        cmocka_unit_test(load_that_varies_is_no_leak),
+        cmocka_unit_test(a_cache_that_fills_and_then_evicts_is_no_leak),
+        cmocka_unit_test(a_cache_that_fills_and_then_stays_is_no_leak),
+        cmocka_unit_test(a_list_that_is_emptied_after_every_epoch_is_no_leak),
+        cmocka_unit_test(too_few_steps_prove_nothing),
+        cmocka_unit_test(a_few_bytes_a_step_are_not_worth_a_verdict),
+        cmocka_unit_test(no_host_memory_is_said_and_nothing_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,448 @@
+/* test_doctor_text.c - what the doctor makes of an error in a text: verdict, sentence, findings. */
+#include "support/diagnosed_text.h"
+
+#include "support/host_memory_sweep.h"
+
+/* Through the scanner of texts, in two pieces. */
+static hr_diagnosis *diagnose_text(const char *text)
+{
+    hr__error_scan *scan = NULL;
+    hr__error_summary summary;
+    size_t half = strlen(text) / 2;
+    assert_int_equal(hr__error_scan_create(&scan), HR_OK);
+    assert_int_equal(hr__error_scan_feed(scan, text, half), HR_OK);
+    assert_int_equal(hr__error_scan_feed(scan, text + half, strlen(text) - half), HR_OK);
+    assert_int_equal(hr__error_scan_finish(scan, &summary), HR_OK);
+    hr__error_scan_destroy(scan);
+    return diagnose(&summary);
+}
+
+/* ---- everyday texts -------------------------------------------------------------------------- */
+
+static void the_everyday_message_is_genuine_with_a_little_fragmentation(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_text(
+        "RuntimeError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 23.69 GiB total "
+        "capacity; 21.34 GiB already allocated; 391.00 MiB free; 22.10 GiB reserved in total by "
+        "PyTorch)\n");
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_HIGH);
+    assert_int_equal(got->error_count, 1);
+    assert_int_equal(got->numbers.tried_bytes, 512 * MIB);
+    assert_int_equal(got->numbers.device, 0);
+    assert_string_equal(got->sentence,
+                        "Genuine: with 21.34 GiB in use, 512.00 MiB more were needed; "
+                        "of the card's 23.69 GiB only 391.00 MiB were free.");
+    assert_string_equal(got->findings[0].kind, "genuine");
+    const hr_finding *little = finding_of(got, "fragmentation");
+    assert_non_null(little);
+    assert_string_equal(
+        little->title, "This request of 512.00 MiB would have fit in the 778.24 MiB that lay idle, "
+                       "but only 266.24 MiB would then remain.");
+    hr_diagnosis_free(got);
+}
+
+static void twenty_two_reserved_against_twelve_allocated_is_fragmentation(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_text("OOM again: 22 GiB reserved against 12 GiB allocated\n");
+    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
+    assert_string_equal(
+        got->sentence, "Fragmentation: PyTorch holds 22.00 GiB and uses 12.00 GiB of it; the other "
+                       "10.00 GiB lie idle, in pieces too small for what was asked.");
+    assert_int_equal(finding_of(got, "fragmentation")->bytes, 10 * GIB);
+    hr_diagnosis_free(got);
+}
+
+static void tried_but_only_so_much_available_leaves_open_who_holds_the_rest(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_text(
+        "CUDA out of memory: Tried to allocate 6.50 GiB but only 2.25 GiB available\n");
+    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    assert_non_null(strstr(got->sentence, "6.50 GiB were asked for with 2.25 GiB free"));
+    const hr_finding *finding = finding_of(got, "unknown");
+    assert_non_null(remedy_with(finding, "nvidia-smi"));
+    assert_non_null(remedy_with(finding, "headroom doctor oom.pickle"));
+    hr_diagnosis_free(got);
+}
+
+static void text_without_an_error_is_not_out_of_memory_and_says_what_was_looked_for(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_text("epoch 1: loss 0.31, 12.1 it/s\n");
+    assert_int_equal(got->verdict, HR_VERDICT_NOT_OOM);
+    assert_int_equal(got->error_count, 0);
+    assert_int_equal(got->finding_count, 0);
+    assert_true(says(got, "Looked for in"));
+    hr_diagnosis_free(got);
+}
+
+/* ---- verdicts of the rule -------------------------------------------------------------------- */
+
+static void fragmentation_comes_with_a_setting_first_and_a_warning_last(void **state)
+{
+    (void)state;
+    hr__error_summary summary =
+        torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21.00));
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
+    assert_string_equal(got->sentence, "Fragmentation: 700.00 MiB were refused while 2.73 GiB that "
+                                       "PyTorch holds lay idle, in pieces too small.");
+    const hr_finding *cause = &got->findings[0];
+    assert_string_equal(cause->kind, "fragmentation");
+    assert_string_equal(cause->remedies[0].how,
+                        "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+    assert_int_equal(cause->remedies[0].saves_at_most_bytes, gib(21.00) - gib(18.27));
+    assert_non_null(remedy_with(cause, "headroom tune"));
+    assert_null(remedy_with(cause, "max_split_size_mb"));
+    const hr_finding *last = &got->findings[got->finding_count - 1];
+    assert_string_equal(last->kind, "warning");
+    assert_non_null(strstr(last->title, "max_split_size_mb"));
+    hr_diagnosis_free(got);
+}
+
+static void expandable_segments_are_not_recommended_where_they_are_on(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18), gib(21));
+    summary.first.says_expandable = true;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_null(remedy_with(&got->findings[0], "expandable_segments:True"));
+    hr_diagnosis_free(got);
+
+    summary.first.says_expandable = false;
+    summary.first.kind = HR__ERROR_TORCH_HIP;
+    got = diagnose(&summary);
+    assert_non_null(remedy_with(&got->findings[0], "PYTORCH_HIP_ALLOC_CONF=expandable"));
+    hr_diagnosis_free(got);
+}
+
+static void genuine_offers_a_batch_that_gives_back_what_is_missing(void **state)
+{
+    (void)state;
+    /* 8 GiB in use, 3.5 missing: a quarter gives back 3 of the 4 that may grow, an eighth 3.5 */
+    hr__error_summary summary = torch_summary(gib(4), gib(10), gib(0.5), gib(8), gib(8));
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    const hr_remedy *batch = remedy_with(&got->findings[0], "batch_size // 8");
+    assert_non_null(batch);
+    assert_non_null(strstr(batch->how, "(i + 1) % 8 == 0"));
+    assert_int_equal(batch->basis, HR_BASIS_RULE);
+    assert_true(batch->saves_bytes < gib(3.5) && batch->saves_at_most_bytes > gib(3.5));
+    assert_non_null(remedy_with(&got->findings[0], "autocast"));
+    assert_non_null(remedy_with(&got->findings[0], "use_reentrant=False"));
+    assert_non_null(remedy_with(&got->findings[0], "_record_memory_history"));
+    hr_diagnosis_free(got);
+
+    summary.first.tried_bytes = gib(9); /* more than half of what is in use */
+    got = diagnose(&summary);
+    assert_non_null(strstr(remedy_with(&got->findings[0], "batch_size //")->action, "smallest"));
+    hr_diagnosis_free(got);
+}
+
+static void outside_says_how_much_is_whose(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(4), gib(4));
+    summary.first.process_bytes = gib(4.5);
+    summary.first.other_process_bytes = gib(18.5);
+    summary.first.other_process_count = 2;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_OUTSIDE);
+    assert_string_equal(
+        got->sentence, "Outside: 19.00 GiB of the card's 24.00 GiB are held outside PyTorch, which "
+                       "itself held 4.00 GiB when it asked for 2.00 GiB more.");
+    const hr_finding *cause = &got->findings[0];
+    assert_int_equal(cause->bytes, gib(19));
+    assert_int_equal(cause->part_count, 2);
+    assert_int_equal(cause->parts[0].bytes, gib(18.5));
+    assert_int_equal(cause->parts[1].bytes, gib(0.5));
+    assert_non_null(remedy_with(cause, "nvidia-smi"));
+    assert_non_null(remedy_with(cause, "CUDA_VISIBLE_DEVICES"));
+    hr_diagnosis_free(got);
+
+    summary.first.process_bytes = 0; /* a driver that cannot tell */
+    got = diagnose(&summary);
+    assert_int_equal(got->findings[0].part_count, 0);
+    hr_diagnosis_free(got);
+}
+
+static void outside_stands_beside_another_verdict_where_it_would_have_done(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(100 * MIB, gib(24), 50 * MIB, gib(21.5), gib(21.6));
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_string_equal(got->findings[0].kind, "genuine");
+    assert_non_null(finding_of(got, "outside"));
+    hr_diagnosis_free(got);
+}
+
+static void capped_says_which_fraction_would_do(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(40), gib(29), gib(9.5), gib(9.5));
+    summary.first.allowed_bytes = gib(10);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    assert_string_equal(
+        got->sentence, "Capped: PyTorch held 9.50 GiB of the 10.00 GiB it is allowed and asked for "
+                       "2.00 GiB more, while the card had 29.00 GiB free.");
+    const hr_remedy *raise =
+        remedy_with(&got->findings[0], "set_per_process_memory_fraction(0.29)");
+    assert_non_null(raise); /* 11.5 of 40 */
+    assert_int_equal(raise->saves_bytes, gib(1.5));
+    assert_int_equal(raise->saves_at_most_bytes, gib(29));
+    hr_diagnosis_free(got);
+}
+
+static void refused_names_what_else_can_run_out(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(1), gib(24), gib(20), gib(2), gib(2));
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
+    assert_non_null(remedy_with(&got->findings[0], "ulimit -v unlimited"));
+    assert_non_null(remedy_with(&got->findings[0], "page file"));
+    assert_non_null(remedy_with(&got->findings[0], "set_per_process_memory_fraction"));
+    hr_diagnosis_free(got);
+
+    summary = torch_summary(512 * MIB, gib(140), gib(20), gib(118), gib(118.6));
+    summary.first.allowed_bytes = gib(119);
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
+    assert_non_null(finding_of(got, "capped")); /* the likelier cause is told too */
+    hr_diagnosis_free(got);
+}
+
+static void too_large_asks_for_the_shape(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(60), gib(24), gib(20), gib(1), gib(1));
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+    assert_non_null(remedy_with(&got->findings[0], "x.shape"));
+    assert_non_null(remedy_with(&got->findings[0], "split("));
+    assert_int_equal(got->finding_count, 1);
+    hr_diagnosis_free(got);
+}
+
+static void free_blocks_of_private_pools_are_stranded(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(20 * MIB, gib(48), MIB, gib(47), gib(47.1));
+    summary.first.private_pool_bytes = gib(12);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_STRANDED);
+    assert_string_equal(got->findings[0].kind, "stranded");
+    assert_int_equal(got->findings[0].bytes, gib(12));
+    hr_diagnosis_free(got);
+
+    summary.first.private_pool_bytes = gib(1); /* too few to be the cause */
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    hr_diagnosis_free(got);
+}
+
+static void more_than_the_card_has_is_unknown_and_says_why(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(1), gib(8), 0, gib(17), gib(19));
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    assert_non_null(strstr(got->sentence, "moved memory to the host"));
+    assert_non_null(remedy_with(&got->findings[0], "Sysmem Fallback"));
+    hr_diagnosis_free(got);
+}
+
+static void a_message_that_breaks_off_is_trusted_less(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(60), gib(24), gib(20), gib(1), gib(1));
+    summary.first.is_truncated = true;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_MEDIUM);
+    hr_diagnosis_free(got);
+}
+
+static void reserved_is_the_sum_where_only_the_rest_is_said(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(24), 0, gib(15), NONE);
+    summary.first.unallocated_bytes = gib(5);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->numbers.reserved_bytes, gib(20));
+    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
+    hr_diagnosis_free(got);
+}
+
+/* ---- several errors -------------------------------------------------------------------------- */
+
+static void of_several_reports_the_first_is_the_cause(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
+    summary.report_count = 8;
+    summary.rank_count = 4;
+    summary.host_count = 1;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->error_count, 8);
+    assert_true(says(got, "8 reports of running out of memory are in the text, from 4 ranks; the "
+                          "first is taken as the cause"));
+    assert_true(says(got, "1 of them is about the machine's memory"));
+    hr_diagnosis_free(got);
+}
+
+/* ---- another card ---------------------------------------------------------------------------- */
+
+static void on_a_larger_card_the_request_would_be_served(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(22), gib(22));
+    hr_diagnosis *got = diagnose_on(&summary, gib(48));
+    assert_int_equal(got->verdict, HR_VERDICT_HEALTHY);
+    assert_int_equal(got->numbers.total_bytes, gib(48));
+    assert_int_equal(got->numbers.free_bytes, gib(25));
+    assert_non_null(strstr(got->sentence, "23.00 GiB to spare"));
+    hr_diagnosis_free(got);
+
+    got = diagnose_on(&summary, gib(24.9));
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    hr_diagnosis_free(got);
+}
+
+static void a_card_as_large_as_the_limit_is_genuine(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
+    summary.first.allowed_bytes = gib(20);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    hr_diagnosis_free(got);
+    got = diagnose_on(&summary, gib(20));
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_int_equal(got->numbers.allowed_bytes, NONE);
+    hr_diagnosis_free(got);
+}
+
+static void a_card_too_small_for_what_is_in_use_is_genuine(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(22));
+    hr_diagnosis *got = diagnose_on(&summary, gib(16));
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_non_null(strstr(got->sentence, "20.00 GiB in use do not fit on a card of 16.00 GiB"));
+    hr_diagnosis_free(got);
+
+    summary = torch_summary(gib(2), gib(24), gib(1), gib(10), gib(22)); /* idle is given back */
+    got = diagnose_on(&summary, gib(16));
+    assert_int_equal(got->numbers.reserved_bytes, gib(15));
+    assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
+    hr_diagnosis_free(got);
+}
+
+static void what_was_refused_although_free_is_refused_on_a_larger_card_too(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(1), gib(24), gib(20), gib(2), gib(2));
+    hr_diagnosis *got = diagnose_on(&summary, gib(48));
+    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
+    hr_diagnosis_free(got);
+}
+
+/* ---- hostile numbers, failing memory --------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+/* Of any size, equal ones and the largest included. */
+static uint64_t random_size(uint64_t *seed)
+{
+    static const uint64_t special[] = {0, 1, GIB, 24 * GIB, UINT64_MAX - 1, HR_UNKNOWN};
+    uint64_t chosen = next_random(seed) % 12;
+    if (chosen < sizeof special / sizeof *special)
+        return special[chosen];
+    return next_random(seed) >> next_random(seed) % 64;
+}
+
+static void any_numbers_at_all_get_an_answer(void **state)
+{
+    (void)state;
+    uint64_t seed = 99;
+    for (int i = 0; i < 20000; i++) {
+        hr__error_summary summary =
+            summary_of((hr__error_kind)(next_random(&seed) % (HR__ERROR_NOT_OOM + 1)));
+        hr__error_report *first = &summary.first;
+        uint64_t *const sizes[] = {
+            &first->tried_bytes,         &first->total_bytes,    &first->free_bytes,
+            &first->allocated_bytes,     &first->reserved_bytes, &first->unallocated_bytes,
+            &first->process_bytes,       &first->allowed_bytes,  &first->private_pool_bytes,
+            &first->other_process_bytes, &first->other_bytes,    &first->needed_bytes,
+            &first->available_bytes};
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
+            *sizes[j] = random_size(&seed);
+        first->other_process_count = next_random(&seed) % 3;
+        first->says_capped = next_random(&seed) % 16 == 0;
+        uint64_t card_bytes = next_random(&seed) % 2 == 0 ? 0 : random_size(&seed);
+        hr_diagnosis_free(diagnose_on(&summary, card_bytes));
+    }
+}
+
+static bool diagnose_with_failing_memory(void *context)
+{
+    hr__diagnosis_draft draft;
+    hr_diagnosis *made = NULL;
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    assert_int_equal(hr__doctor_text(context, NULL, &draft), HR_OK);
+    bool is_done = hr__diagnosis_finish(&draft, &made) == HR_OK;
+    hr_diagnosis_free(made);
+    return is_done;
+}
+
+static void without_host_memory_the_diagnosis_fails_cleanly(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(700 * MIB, gib(24), 100 * MIB, gib(18.27), gib(21));
+    hr_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
+    summary = summary_of(HR__ERROR_NCCL);
+    hr_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
+    summary = summary_of(HR__ERROR_HOST_SHARED);
+    hr_test_sweep_host_memory(diagnose_with_failing_memory, &summary);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_everyday_message_is_genuine_with_a_little_fragmentation),
+        cmocka_unit_test(twenty_two_reserved_against_twelve_allocated_is_fragmentation),
+        cmocka_unit_test(tried_but_only_so_much_available_leaves_open_who_holds_the_rest),
+        cmocka_unit_test(text_without_an_error_is_not_out_of_memory_and_says_what_was_looked_for),
+        cmocka_unit_test(fragmentation_comes_with_a_setting_first_and_a_warning_last),
+        cmocka_unit_test(expandable_segments_are_not_recommended_where_they_are_on),
+        cmocka_unit_test(genuine_offers_a_batch_that_gives_back_what_is_missing),
+        cmocka_unit_test(outside_says_how_much_is_whose),
+        cmocka_unit_test(outside_stands_beside_another_verdict_where_it_would_have_done),
+        cmocka_unit_test(capped_says_which_fraction_would_do),
+        cmocka_unit_test(refused_names_what_else_can_run_out),
+        cmocka_unit_test(too_large_asks_for_the_shape),
+        cmocka_unit_test(free_blocks_of_private_pools_are_stranded),
+        cmocka_unit_test(more_than_the_card_has_is_unknown_and_says_why),
+        cmocka_unit_test(a_message_that_breaks_off_is_trusted_less),
+        cmocka_unit_test(reserved_is_the_sum_where_only_the_rest_is_said),
+        cmocka_unit_test(of_several_reports_the_first_is_the_cause),
+        cmocka_unit_test(on_a_larger_card_the_request_would_be_served),
+        cmocka_unit_test(a_card_as_large_as_the_limit_is_genuine),
+        cmocka_unit_test(a_card_too_small_for_what_is_in_use_is_genuine),
+        cmocka_unit_test(what_was_refused_although_free_is_refused_on_a_larger_card_too),
+        cmocka_unit_test(any_numbers_at_all_get_an_answer),
+        cmocka_unit_test(without_host_memory_the_diagnosis_fails_cleanly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* test_doctor_text_kinds.c - messages of other programs and libraries, of the host, and errors that
+ * are not about memory. */
+#include "support/diagnosed_text.h"
+
+#include <stdio.h>
+
+/* ---- other programs and libraries ------------------------------------------------------------ */
+
+static void without_numbers_every_kind_explains_itself_and_names_what_would_tell(void **state)
+{
+    (void)state;
+    static const struct {
+        hr__error_kind kind;
+        const char *how, *other_how;
+    } cases[] = {
+        {HR__ERROR_TORCH_CUDA, "nvidia-smi", "_dump_snapshot"},
+        {HR__ERROR_TORCH_HIP, "rocm-smi", "_dump_snapshot"},
+        {HR__ERROR_TORCH_XPU, "xpu-smi", "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"},
+        {HR__ERROR_TORCH_MPS, "top -o mem", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"},
+        {HR__ERROR_TORCH_OTHER, "nvidia-smi", "_dump_snapshot"},
+        {HR__ERROR_CUDA_ASYNC, "nvidia-smi", "backend:native"},
+        {HR__ERROR_CUBLAS, "memory_summary()", "set_per_process_memory_fraction"},
+        {HR__ERROR_CUDNN, "memory_summary()", "set_per_process_memory_fraction"},
+        {HR__ERROR_CUSOLVER, "memory_summary()", "set_per_process_memory_fraction"},
+        {HR__ERROR_NCCL, "memory_summary()", "NCCL_BUFFSIZE"},
+        {HR__ERROR_CUDA_RAW, "nvidia-smi", "memory_summary()"},
+        {HR__ERROR_JAX, "save_device_memory_profile", "XLA_PYTHON_CLIENT_MEM_FRACTION"},
+        {HR__ERROR_TENSORFLOW, "nvidia-smi", "TF_FORCE_GPU_ALLOW_GROWTH"},
+        {HR__ERROR_CUPY, "free_all_blocks", "get_limit"},
+        {HR__ERROR_GGML, "-ngl", "-c 4096"},
+        {HR__ERROR_VLLM, "--max-model-len", "--gpu-memory-utilization"},
+        {HR__ERROR_OTHER_GPU, "nvidia-smi", "batch_size=1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr__error_summary summary = summary_of(cases[i].kind);
+        hr_diagnosis *got = diagnose(&summary);
+        assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+        assert_int_equal(got->finding_count, 1);
+        assert_non_null(remedy_with(&got->findings[0], cases[i].how));
+        assert_non_null(remedy_with(&got->findings[0], cases[i].other_how));
+        hr_diagnosis_free(got);
+    }
+}
+
+static void a_cache_of_vllm_that_does_not_fit_is_genuine(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_VLLM);
+    summary.first.needed_bytes = gib(16);
+    summary.first.available_bytes = gib(4);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_string_equal(got->findings[0].remedies[0].action, "a shorter longest request");
+    assert_int_equal(got->findings[0].remedies[0].saves_bytes, gib(12));
+    assert_int_equal(got->numbers.free_bytes, NONE); /* the cache's room is not the card's */
+    hr_diagnosis_free(got);
+}
+
+static void vllm_that_finds_its_share_taken_says_how_much_is_free(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_VLLM);
+    summary.first.total_bytes = gib(24);
+    summary.first.free_bytes = gib(21);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    assert_non_null(remedy_with(&got->findings[0], "--gpu-memory-utilization 0.87"));
+    hr_diagnosis_free(got);
+
+    summary.first.free_bytes = gib(6);
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_OUTSIDE);
+    assert_int_equal(got->findings[0].bytes, gib(18));
+    hr_diagnosis_free(got);
+}
+
+static void apple_memory_is_judged_by_what_is_allowed(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_TORCH_MPS);
+    summary.first.tried_bytes = gib(1);
+    summary.first.allocated_bytes = gib(17.5);
+    summary.first.other_bytes = gib(0.25);
+    summary.first.allowed_bytes = gib(18);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_non_null(remedy_with(&got->findings[0], "torch.mps.empty_cache()"));
+    hr_diagnosis_free(got);
+
+    summary.first.allocated_bytes = gib(5);
+    summary.first.other_bytes = gib(12.75);
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_OUTSIDE);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_LOW);
+    hr_diagnosis_free(got);
+
+    summary.first.other_bytes = gib(2); /* it would fit: the message contradicts itself */
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    hr_diagnosis_free(got);
+}
+
+static void a_limit_that_the_message_names_is_capped(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_TORCH_CUDA);
+    summary.first.says_capped = true;
+    summary.first.tried_bytes = gib(3);
+    (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt,
+                   "Allocation was preemptively rejected because it would exceed "
+                   "per_process_memory_fraction limit. Requested size: 3.00 GiB");
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    assert_non_null(remedy_with(&got->findings[0], "set_per_process_memory_fraction(1.0)"));
+    hr_diagnosis_free(got);
+
+    summary = summary_of(HR__ERROR_CUPY);
+    summary.first.tried_bytes = gib(2);
+    summary.first.allocated_bytes = gib(7);
+    summary.first.allowed_bytes = gib(8);
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    assert_non_null(remedy_with(&got->findings[0], "set_limit"));
+    hr_diagnosis_free(got);
+}
+
+static void a_request_beyond_any_card_is_too_large_on_every_card(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_OTHER_GPU);
+    summary.first.tried_bytes = UINT64_C(1) << 62;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+    hr_diagnosis_free(got);
+
+    summary.first.kind = HR__ERROR_HOST_ALLOCATOR; /* an arena that could be on either side */
+    summary.first.is_ambiguous = true;
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+    hr_diagnosis_free(got);
+
+    summary = summary_of(HR__ERROR_TORCH_CUDA);
+    (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt,
+                   "CUDA out of memory. Tried to allocate more than 1EB memory.");
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+    hr_diagnosis_free(got);
+}
+
+static void a_warning_is_not_called_a_failure(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_TENSORFLOW);
+    summary.first.is_warning = true;
+    summary.first.tried_bytes = gib(2);
+    summary.report_count = 0;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    assert_non_null(strstr(got->sentence, "a warning, not a failure"));
+    assert_int_equal(got->error_count, 0);
+    hr_diagnosis_free(got);
+}
+
+/* ---- host memory, other errors --------------------------------------------------------------- */
+
+static void host_memory_says_which_and_what_to_type(void **state)
+{
+    (void)state;
+    static const struct {
+        hr__error_kind kind;
+        const char *how;
+        hr_confidence confidence;
+    } cases[] = {
+        {HR__ERROR_HOST_ALLOCATOR, "num_workers", HR_CONFIDENCE_HIGH},
+        {HR__ERROR_HOST_KILLED, "dmesg", HR_CONFIDENCE_HIGH},
+        {HR__ERROR_HOST_WORKER, "num_workers", HR_CONFIDENCE_MEDIUM},
+        {HR__ERROR_HOST_SHARED, "--shm-size=8g", HR_CONFIDENCE_HIGH},
+        {HR__ERROR_HOST_PINNED, "pin_memory=False", HR_CONFIDENCE_HIGH},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr__error_summary summary = summary_of(cases[i].kind);
+        hr_diagnosis *got = diagnose(&summary);
+        assert_int_equal(got->verdict, HR_VERDICT_HOST);
+        assert_int_equal(got->confidence, cases[i].confidence);
+        assert_string_equal(got->findings[0].kind, "host");
+        assert_non_null(remedy_with(&got->findings[0], cases[i].how));
+        hr_diagnosis_free(got);
+    }
+}
+
+static void killed_alone_is_only_probably_memory(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_HOST_KILLED);
+    summary.first.is_ambiguous = true;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_HOST);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_LOW);
+    assert_non_null(strstr(got->sentence, "probably"));
+    hr_diagnosis_free(got);
+}
+
+static void another_error_is_called_what_it_is(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_NOT_OOM);
+    (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt,
+                   "CUDA error: an illegal memory access was encountered");
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_NOT_OOM);
+    assert_non_null(strstr(got->sentence, "outside its memory"));
+    assert_true(says(got, "an illegal memory access was encountered"));
+    hr_diagnosis_free(got);
+
+    summary.first.excerpt[0] = '\0';
+    got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_NOT_OOM);
+    hr_diagnosis_free(got);
+}
+
+static void binary_and_empty_input_get_a_clear_answer(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_NONE);
+    summary.is_binary = true;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_NOT_OOM);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_LOW);
+    assert_non_null(strstr(got->sentence, "no text"));
+    hr_diagnosis_free(got);
+
+    summary = summary_of(HR__ERROR_NONE);
+    summary.size_bytes = 0;
+    got = diagnose(&summary);
+    assert_non_null(strstr(got->sentence, "empty"));
+    hr_diagnosis_free(got);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_numbers_every_kind_explains_itself_and_names_what_would_tell),
+        cmocka_unit_test(a_cache_of_vllm_that_does_not_fit_is_genuine),
+        cmocka_unit_test(vllm_that_finds_its_share_taken_says_how_much_is_free),
+        cmocka_unit_test(apple_memory_is_judged_by_what_is_allowed),
+        cmocka_unit_test(a_limit_that_the_message_names_is_capped),
+        cmocka_unit_test(a_request_beyond_any_card_is_too_large_on_every_card),
+        cmocka_unit_test(a_warning_is_not_called_a_failure),
+        cmocka_unit_test(host_memory_says_which_and_what_to_type),
+        cmocka_unit_test(killed_alone_is_only_probably_memory),
+        cmocka_unit_test(another_error_is_called_what_it_is),
+        cmocka_unit_test(binary_and_empty_input_get_a_clear_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,562 @@
+/* test_report_doctor.c - a diagnosis on a page: what decides on the first screen, what is to be
+ * typed in one piece, and the JSON that others rely on. */
+#include "headroom/report.h"
+
+#include <stdio.h>
+
+#include "support/cmocka_here.h"
+#include "support/diagnosis_samples.h"
+#include "support/host_memory_sweep.h"
+#include "support/report_capture.h"
+
+enum { FIRST_SCREEN_LINES = 24 };
+
+static report_capture captured;
+
+static const char *text_of(const hr_diagnosis *diagnosis, const hr_report_form *form)
+{
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_doctor(diagnosis, form, &output), HR_OK);
+    return captured.text;
+}
+
+static void assert_has(const char *text)
+{
+    if (!report_capture_has(&captured, text))
+        fail_msg("'%s' is not in\n%s", text, captured.text);
+}
+
+static void assert_lacks(const char *text)
+{
+    if (report_capture_has(&captured, text))
+        fail_msg("'%s' is in\n%s", text, captured.text);
+}
+
+/* The sample with other numbers. */
+static hr_diagnosis with_numbers(hr_memory_numbers numbers)
+{
+    hr_diagnosis diagnosis = sample_fragmentation;
+    diagnosis.numbers = numbers;
+    return diagnosis;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static void a_diagnosis_is_told_from_the_verdict_down(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample_fragmentation, &(hr_report_form){.file = "run.pickle.xz"}),
+        "Fragmentation: 1.78 GiB were refused while 8.70 GiB lay idle, in pieces of at\n"
+        "  most 1.73 GiB.\n"
+        "Verdict: fragmentation, high confidence, from a recording: run.pickle.xz\n"
+        "\n"
+        "GPU 0, 24.0 GiB, at the failure\n"
+        "|################################################............................xx|\n"
+        "  asked for  1.78 GiB  the request that failed\n"
+        "# live       14.8 GiB  in use\n"
+        ". idle       8.70 GiB  held by the allocator, in no use\n"
+        "x outside     487 MiB  other processes, CUDA contexts, libraries\n"
+        "  free       26.0 MiB  by the driver\n"
+        "\n"
+        "Try first\n"
+        "  let segments grow instead of taking new ones\n"
+        "  saves 3.52 GiB (replayed)\n"
+        "  cost: none known; needs PyTorch 2.1 or newer\n"
+        "    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
+        "\n"
+        "Why\n"
+        "- The request was for 1.78 GiB, and the driver had 26.0 MiB free.\n"
+        "- PyTorch held 23.5 GiB, of which 14.8 GiB were live: 8.70 GiB were idle.\n"
+        "- The idle memory would serve the request 4.9 times over, but its largest piece\n"
+        "  is 1.73 GiB.\n"
+        "\n"
+        "8.70 GiB are reserved and idle, in 260 pieces.\n"
+        "  memory        8.70 GiB\n"
+        "  pinned by train.py:152 main              6.00 GiB  69 %  #################\n"
+        "  pinned by attention_block.py:88 forward  2.00 GiB  23 %  ######\n"
+        "  where         train.py:152 main\n"
+        "                /home/somebody/projects/models/transformer/layers/\n"
+        "                attention_block.py:88 forward\n"
+        "  - 333 segments; 260 of them have idle memory, and a live block that keeps them\n"
+        "    from being given back.\n"
+        "  - The blocks that pin most idle memory come from the two lines above.\n"
+        "\n"
+        "  1. let segments grow instead of taking new ones (see above)\n"
+        "\n"
+        "  2. pad every batch to one of a few lengths, so that freed blocks fit again\n"
+        "     saves 1.00 GiB to 4.00 GiB (computed)\n"
+        "     cost: time: padded tokens are computed too\n"
+        "     length = -(-max(len(row) for row in rows) // 128) * 128\n"
+        "     batch = pad_to_length(rows, length)\n"
+        "\n"
+        "     loss = model(batch.to(device, non_blocking=True), labels=batch.labels).loss\n"
+        "\n"
+        "  3. call empty_cache() between training and evaluation\n"
+        "\n"
+        "At the peak 14.8 GiB were live, most of it activations.\n"
+        "  memory        14.8 GiB\n"
+        "  activations      9.00 GiB  61 %  ###############\n"
+        "  optimizer state  3.00 GiB  20 %  #####\n"
+        "  weights          1.50 GiB  10 %  ##\n"
+        "  gradients        1.00 GiB   7 %  ##\n"
+        "  temporaries       300 MiB   2 %\n"
+        "\n"
+        "Do not\n"
+        "! max_split_size_mb:128, which many pages recommend, would make it worse here.\n"
+        "  - Replayed, it reserves 31.2 GiB where the settings of the run reserve 23.5\n"
+        "    GiB.\n");
+}
+
+/* Whatever the reasoning and the findings hold, they come after. */
+static void the_first_screen_has_the_verdict_the_numbers_and_what_to_try(void **state)
+{
+    hr_diagnosis diagnosis = sample_fragmentation;
+    const char *reasons[24];
+    (void)state;
+    for (size_t i = 0; i < SAMPLE_COUNT(reasons); i++)
+        reasons[i] = sample_reasons[i % SAMPLE_COUNT(sample_reasons)];
+    diagnosis.reasoning = reasons;
+    diagnosis.reasoning_count = SAMPLE_COUNT(reasons);
+    char *text = captured.text;
+    text_of(&diagnosis, NULL);
+    for (int line = 0; line < FIRST_SCREEN_LINES; line++)
+        text = strchr(text, '\n') + 1;
+    *text = '\0';
+    assert_has("Fragmentation: ");
+    assert_has("asked for  1.78 GiB");
+    assert_has("idle       8.70 GiB");
+    assert_has("    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+}
+
+static void warnings_come_last_wherever_they_were(void **state)
+{
+    (void)state;
+    assert_string_equal(sample_fragmentation.findings[0].kind, "warning");
+    text_of(&sample_fragmentation, NULL);
+    const char *warning = strstr(captured.text, "\nDo not\n! max_split_size_mb");
+    const char *peak = strstr(captured.text, "At the peak");
+    assert_non_null(warning);
+    assert_true(peak < warning);
+    assert_null(strstr(warning + 1, "\n\n"));
+}
+
+static void a_healthy_run_is_told_to_do_nothing_at_once(void **state)
+{
+    hr_diagnosis diagnosis = sample_fragmentation;
+    (void)state;
+    diagnosis.verdict = HR_VERDICT_HEALTHY;
+    diagnosis.sentence = "Healthy.";
+    diagnosis.error_count = 0;
+    diagnosis.numbers.tried_bytes = HR_UNKNOWN;
+    text_of(&diagnosis, NULL);
+    assert_lacks("Try first");
+    assert_lacks("asked for");
+    assert_lacks("see above");
+    assert_has("GPU 0, 24.0 GiB, at the peak\n");
+    assert_has("  1. let segments grow");
+    assert_has("     export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+}
+
+static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
+{
+    const hr_diagnosis diagnosis = {
+        .verdict = HR_VERDICT_NOT_OOM, .source = HR_SOURCE_STEPS, .numbers = SAMPLE_NO_NUMBERS};
+    (void)state;
+    assert_string_equal(text_of(&diagnosis, NULL),
+                        "not-oom\nVerdict: not-oom, low confidence, from a step log\n");
+}
+
+static void several_failures_are_counted_and_the_file_named_where_it_fits(void **state)
+{
+    hr_diagnosis diagnosis = {.source = HR_SOURCE_LOG, .numbers = SAMPLE_NO_NUMBERS};
+    (void)state;
+    diagnosis.error_count = 1200;
+    text_of(&diagnosis, &(hr_report_form){.file = "train.log"});
+    assert_has("Verdict: genuine, low confidence, from the first of 1,200 failures in a log\n");
+    text_of(&diagnosis, &(hr_report_form){.file = "train.log", .width_columns = 86});
+    assert_has(" from the first of 1,200 failures in a log: train.log\n");
+    text_of(&diagnosis, &(hr_report_form){.file = "train.log", .width_columns = 85});
+    assert_has(" from the first of 1,200 failures in a log\n");
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static void what_the_process_holds_tells_its_context_from_others(void **state)
+{
+    hr_diagnosis diagnosis = sample_fragmentation;
+    (void)state;
+    diagnosis.numbers.process_bytes = diagnosis.numbers.reserved_bytes + 400 * SAMPLE_MIB;
+    text_of(&diagnosis, &(hr_report_form){.width_columns = 70});
+    assert_has("o context     400 MiB  this process, outside the allocator\n"
+               "x others     87.0 MiB  other processes\n");
+    assert_lacks("x outside");
+}
+
+static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
+{
+    hr_diagnosis diagnosis = with_numbers((hr_memory_numbers){.tried_bytes = 700 * SAMPLE_MIB,
+                                                              .total_bytes = 140 * SAMPLE_GIB,
+                                                              .free_bytes = 131 * SAMPLE_GIB,
+                                                              .allocated_bytes = 6 * SAMPLE_GIB,
+                                                              .reserved_bytes = 7 * SAMPLE_GIB,
+                                                              .process_bytes = HR_UNKNOWN,
+                                                              .allowed_bytes = 8 * SAMPLE_GIB,
+                                                              .device = -1});
+    (void)state;
+    text_of(&diagnosis, &(hr_report_form){.width_columns = 42});
+    assert_has("The GPU, limited to 8.00 GiB of 140 GiB,\n  at the failure\n"
+               "|##############################.....     |\n");
+    assert_has("  left       1.00 GiB  below the limit\n"
+               "  free        131 GiB  by the driver\n");
+    diagnosis.numbers.total_bytes = diagnosis.numbers.free_bytes = HR_UNKNOWN;
+    text_of(&diagnosis, NULL);
+    assert_has("The GPU, limited to 8.00 GiB, at the failure\n|####");
+    diagnosis.numbers.total_bytes = 8 * SAMPLE_GIB;
+    diagnosis.numbers.free_bytes = 512 * SAMPLE_MIB; /* the card is nearer */
+    text_of(&diagnosis, NULL);
+    assert_has("The GPU, 8.00 GiB, at the failure\n");
+    assert_has("  limit      8.00 GiB  set for this process\n");
+}
+
+/* Numbers that contradict each other are listed as they were said, and no picture is made up. */
+static void numbers_that_make_no_bar_are_listed(void **state)
+{
+    hr_diagnosis diagnosis = sample_fragmentation;
+    (void)state;
+    diagnosis.numbers.free_bytes = 30 * SAMPLE_GIB;
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, at the failure\n"
+               "asked for  1.78 GiB  the request that failed\n"
+               "live       14.8 GiB  in use\n"
+               "idle       8.70 GiB  held by the allocator, in no use\n"
+               "reserved   23.5 GiB  held by the allocator\n"
+               "free       30.0 GiB  by the driver\n"
+               "total      24.0 GiB  the card\n");
+    diagnosis = sample_fragmentation;
+    diagnosis.numbers.allocated_bytes = 25 * SAMPLE_GIB; /* more than is reserved */
+    text_of(&diagnosis, NULL);
+    assert_lacks("|#");
+    assert_lacks("idle       ");
+    diagnosis = sample_fragmentation;
+    diagnosis.numbers.allowed_bytes = 25 * SAMPLE_GIB; /* larger than the card ... */
+    diagnosis.numbers.free_bytes = 2 * SAMPLE_GIB;     /* ... on which this has no place */
+    text_of(&diagnosis, NULL);
+    assert_lacks("|#");
+    diagnosis = with_numbers((hr_memory_numbers){.device = 0}); /* all of them zero */
+    text_of(&diagnosis, NULL);
+    assert_has("\ntotal      0 B  the card\n");
+    assert_lacks("\n|");
+    diagnosis = with_numbers((hr_memory_numbers)SAMPLE_NO_NUMBERS);
+    diagnosis.verdict = HR_VERDICT_HOST;
+    diagnosis.numbers.tried_bytes = 64 * SAMPLE_GIB;
+    text_of(&diagnosis, NULL);
+    assert_has("\nHost memory, at the failure\nasked for  64.0 GiB  the request that failed\n\n");
+}
+
+static void a_bar_is_as_long_as_the_window_whatever_is_in_it(void **state)
+{
+    (void)state;
+    for (unsigned width = 40; width <= 80; width++)
+        for (uint64_t sixteenths = 0; sixteenths <= 16; sixteenths++) {
+            const hr_diagnosis diagnosis =
+                with_numbers((hr_memory_numbers){.tried_bytes = 1,
+                                                 .total_bytes = 16,
+                                                 .free_bytes = 16 - sixteenths,
+                                                 .allocated_bytes = sixteenths / 3,
+                                                 .reserved_bytes = sixteenths / 2,
+                                                 .process_bytes = sixteenths,
+                                                 .allowed_bytes = HR_UNKNOWN});
+            text_of(&diagnosis, &(hr_report_form){.width_columns = width});
+            const char *bar = strstr(captured.text, "\n|") + 1;
+            assert_int_equal(strcspn(bar, "\n"), width);
+        }
+}
+
+/* As a text may claim: sums of them would overflow. */
+static void absurd_numbers_are_survived(void **state)
+{
+    static const uint64_t sizes[] = {0, 1, UINT64_C(1) << 63, UINT64_MAX - 1, UINT64_MAX};
+    enum { SIZES = SAMPLE_COUNT(sizes), WAYS = SIZES * SIZES * SIZES * SIZES * SIZES * SIZES };
+    (void)state;
+    for (size_t way = 0; way < WAYS; way++) {
+        size_t rest = way;
+        uint64_t chosen[6];
+        for (size_t i = 0; i < SAMPLE_COUNT(chosen); i++, rest /= SIZES)
+            chosen[i] = sizes[rest % SIZES];
+        const hr_diagnosis diagnosis = {.numbers = {chosen[0], chosen[0], chosen[1], chosen[2],
+                                                    chosen[3], chosen[4], chosen[5], -1}};
+        text_of(&diagnosis, NULL);
+        assert_true(report_capture_width(&captured) <= 80);
+    }
+}
+
+/* ---- remedies -------------------------------------------------------------------------------- */
+
+static void savings_are_told_as_exactly_as_they_are_known(void **state)
+{
+    static const struct {
+        uint64_t least_bytes, most_bytes;
+        const char *told;
+    } cases[] = {
+        {SAMPLE_GIB, SAMPLE_GIB, "  saves 1.00 GiB (measured)\n"},
+        {SAMPLE_GIB, 2 * SAMPLE_GIB, "  saves 1.00 GiB to 2.00 GiB (measured)\n"},
+        {0, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
+        {HR_UNKNOWN, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
+        {SAMPLE_GIB, HR_UNKNOWN, "  saves at least 1.00 GiB (measured)\n"},
+        {HR_UNKNOWN, HR_UNKNOWN, "\nTry first\n  do it\n\n"},
+        {0, 0, "  saves nothing (measured)\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < SAMPLE_COUNT(cases); i++) {
+        const hr_remedy remedy = {.action = "do it",
+                                  .saves_bytes = cases[i].least_bytes,
+                                  .saves_at_most_bytes = cases[i].most_bytes,
+                                  .basis = HR_BASIS_MEASURED};
+        const hr_finding finding = {.kind = "leak", .remedies = &remedy, .remedy_count = 1};
+        const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+                                        .findings = &finding,
+                                        .finding_count = 1,
+                                        .numbers = SAMPLE_NO_NUMBERS};
+        text_of(&diagnosis, NULL);
+        assert_has(cases[i].told);
+    }
+}
+
+/* All else fits any window; lines to be typed are whole in every one. */
+static void only_what_is_to_be_typed_is_wider_than_the_window(void **state)
+{
+    static const char setting[] = "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n";
+    static const char code[] =
+        "loss = model(batch.to(device, non_blocking=True), labels=batch.labels).loss\n";
+    hr_remedy remedies[SAMPLE_COUNT(sample_remedies)];
+    hr_finding findings[SAMPLE_COUNT(sample_findings)];
+    hr_diagnosis diagnosis = sample_fragmentation;
+    (void)state;
+    memcpy(remedies, sample_remedies, sizeof remedies);
+    memcpy(findings, sample_findings, sizeof findings);
+    for (size_t i = 0; i < SAMPLE_COUNT(remedies); i++)
+        remedies[i].how = NULL;
+    findings[1].remedies = remedies;
+    diagnosis.findings = findings;
+    for (unsigned width = 40; width <= 120; width++) {
+        text_of(&sample_fragmentation, &(hr_report_form){.width_columns = width});
+        assert_has(setting);
+        assert_has(code);
+        assert_false(report_capture_has_loose_ends(&captured));
+        text_of(&diagnosis, &(hr_report_form){.width_columns = width});
+        assert_true(report_capture_width(&captured) <= width);
+        assert_false(report_capture_has_loose_ends(&captured));
+    }
+}
+
+static void a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_parts(void **state)
+{
+    (void)state;
+    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 40});
+    assert_has("\n  2. pad every batch to one of a few\n"
+               "     lengths, so that freed blocks fit\n"
+               "     again\n"
+               "     saves 1.00 GiB to 4.00 GiB\n"
+               "       (computed)\n");
+    assert_has("\n  activations      9.00 GiB  61 %\n");
+}
+
+static void the_indentation_of_code_gives_way_before_the_edge(void **state)
+{
+    (void)state;
+    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 57});
+    assert_has("\n  export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 40});
+    assert_has("\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+}
+
+/* ---- terminals ------------------------------------------------------------------------------- */
+
+static void colour_marks_the_verdict_what_to_type_and_what_not_to_do(void **state)
+{
+    (void)state;
+    text_of(&sample_fragmentation, &(hr_report_form){.has_colour = true});
+    assert_true(report_capture_begins_with(&captured, "\033[31mFragmentation: "));
+    assert_has("\033[33m! max_split_size_mb:128");
+    assert_has("\033[1mexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\033[0m\n");
+    text_of(&sample_fragmentation, NULL);
+    assert_lacks("\033");
+}
+
+static void blocks_are_drawn_where_the_locale_has_them(void **state)
+{
+    (void)state;
+    text_of(&sample_fragmentation, &(hr_report_form){.has_utf8 = true});
+    assert_has("\n\xE2\x94\x82\xE2\x96\x88\xE2\x96\x88");
+    assert_has("\n\xE2\x96\x91 idle       8.70 GiB  held");
+    assert_lacks("#");
+}
+
+/* Every text of a diagnosis may quote a file. */
+static void no_text_can_steer_a_terminal(void **state)
+{
+    static const char nasty[] = "a\033[2J\rb\xFFz\xE2\x80\xAE";
+    static const char *const texts[] = {nasty};
+    static const hr_part part = {nasty, 1};
+    static const hr_remedy remedy = {nasty, 1, 1, HR_BASIS_RULE, nasty, nasty};
+    static const hr_finding findings[] = {
+        {"leak", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
+        {"warning", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
+    };
+    const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+                                    .sentence = nasty,
+                                    .reasoning = texts,
+                                    .reasoning_count = 1,
+                                    .numbers = SAMPLE_NO_NUMBERS,
+                                    .findings = findings,
+                                    .finding_count = 2};
+    (void)state;
+    text_of(&diagnosis, &(hr_report_form){.has_utf8 = true, .file = nasty});
+    for (const char *at = captured.text; *at != '\0'; at++)
+        assert_true(*at == '\n' || (*at >= 0x20 && *at < 0x7F));
+    assert_has("Verdict: leak, low confidence, from a text: a?[2J?b?z?\n");
+    assert_has("\n    a?[2J?b?z?\n");  /* what to type */
+    assert_has("\n  1. a?[2J?b?z?\n"); /* the warning's: the other is above */
+}
+
+static void wrapping_keeps_characters_whole(void **state)
+{
+    char text[3 * 400 + 1];
+    const char *const texts[] = {text};
+    const hr_finding finding = {.kind = "leak",
+                                .title = text,
+                                .bytes = HR_UNKNOWN,
+                                .where = texts,
+                                .where_count = 1,
+                                .evidence = texts,
+                                .evidence_count = 1};
+    const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+                                    .sentence = text,
+                                    .reasoning = texts,
+                                    .reasoning_count = 1,
+                                    .numbers = SAMPLE_NO_NUMBERS,
+                                    .findings = &finding,
+                                    .finding_count = 1};
+    (void)state;
+    for (size_t i = 0; i < 400; i++)
+        memcpy(text + 3 * i, "\xE8\xA8\x98", 3); /* no space, two columns each */
+    text[sizeof text - 1] = '\0';
+    text_of(&diagnosis, &(hr_report_form){.has_utf8 = true, .width_columns = 41});
+    size_t character_count = 0;
+    for (const char *at = captured.text; *at != '\0'; at++) {
+        if ((unsigned char)*at < 0x80)
+            continue;
+        assert_memory_equal(at, "\xE8\xA8\x98", 3);
+        character_count++;
+        at += 2;
+    }
+    assert_int_equal(character_count, 5 * 400);
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static void json_has_the_fields_others_rely_on(void **state)
+{
+    (void)state;
+    text_of(&sample_fragmentation, &(hr_report_form){.is_json = true, .file = "run.pickle"});
+    assert_true(report_capture_begins_with(
+        &captured, "{\"schema\": 1, \"file\": \"run.pickle\", \"verdict\": \"fragmentation\", "
+                   "\"confidence\": \"high\", \"source\": \"recording\", \"sentence\": "
+                   "\"Fragmentation: 1.78 GiB"));
+    assert_has("\"errors\": 1, \"reasoning\": [\"The request was for 1.78 GiB, ");
+    assert_has("\"numbers\": {\"tried_bytes\": 1911554048, \"total_bytes\": 25769803776, "
+               "\"free_bytes\": 27262976, \"allocated_bytes\": 15891169280, \"reserved_bytes\": "
+               "25231884288, \"process_bytes\": null, \"allowed_bytes\": null, \"device\": 0}, "
+               "\"findings\": [{\"kind\": \"warning\", ");
+    assert_has("{\"kind\": \"fragmentation\", \"title\": \"8.70 GiB are reserved and idle, in 260 "
+               "pieces.\", \"bytes\": 9340715008, \"where\": [\"train.py:152 main\", ");
+    assert_has("\"evidence\": [\"333 segments; ");
+    assert_has("\"parts\": [{\"name\": \"pinned by train.py:152 main\", \"bytes\": 6442450944}, ");
+    assert_has("\"remedies\": [{\"action\": \"let segments grow instead of taking new ones\", "
+               "\"saves_bytes\": 3774873600, \"saves_at_most_bytes\": 3774873600, \"basis\": "
+               "\"replayed\", \"cost\": \"none known; needs PyTorch 2.1 or newer\", \"how\": "
+               "\"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\"}, ");
+    assert_has("\"saves_bytes\": null, \"saves_at_most_bytes\": null, \"basis\": \"rule\", "
+               "\"cost\": null, \"how\": null}]}");
+    assert_int_equal(strcspn(captured.text, "\n") + 1, captured.size_bytes);
+}
+
+static void what_json_does_not_know_is_null_or_empty(void **state)
+{
+    const hr_diagnosis diagnosis = {.verdict = HR_VERDICT_UNKNOWN, .numbers = SAMPLE_NO_NUMBERS};
+    (void)state;
+    assert_string_equal(
+        text_of(&diagnosis, &(hr_report_form){.is_json = true}),
+        "{\"schema\": 1, \"file\": null, \"verdict\": \"unknown\", \"confidence\": \"low\", "
+        "\"source\": \"text\", \"sentence\": null, \"errors\": 0, \"reasoning\": [], \"numbers\": "
+        "{\"tried_bytes\": null, \"total_bytes\": null, \"free_bytes\": null, "
+        "\"allocated_bytes\": null, \"reserved_bytes\": null, \"process_bytes\": null, "
+        "\"allowed_bytes\": null, \"device\": null}, \"findings\": []}\n");
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+typedef struct whole_report {
+    const hr_report_form *form;
+    size_t size_bytes; /* of all of it */
+} whole_report;
+
+/* Half a report would be worse than none. */
+static bool report_all_or_nothing(void *context)
+{
+    const whole_report *whole = context;
+    const hr_output output = report_capture_begin(&captured);
+    const bool is_done = hr_report_doctor(&sample_fragmentation, whole->form, &output) == HR_OK;
+    assert_int_equal(captured.size_bytes, is_done ? whole->size_bytes : 0);
+    return is_done;
+}
+
+static void every_lack_of_host_memory_is_survived(void **state)
+{
+    const hr_report_form forms[] = {{.width_columns = 80}, {.is_json = true}};
+    (void)state;
+    for (size_t i = 0; i < SAMPLE_COUNT(forms); i++) {
+        text_of(&sample_fragmentation, &forms[i]);
+        whole_report whole = {&forms[i], captured.size_bytes};
+        hr_test_sweep_host_memory(report_all_or_nothing, &whole);
+    }
+}
+
+static void what_is_missing_is_refused(void **state)
+{
+    const hr_output output = report_capture_begin(&captured);
+    (void)state;
+    assert_int_equal(hr_report_doctor(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_report_doctor(&sample_fragmentation, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_diagnosis_is_told_from_the_verdict_down),
+        cmocka_unit_test(the_first_screen_has_the_verdict_the_numbers_and_what_to_try),
+        cmocka_unit_test(warnings_come_last_wherever_they_were),
+        cmocka_unit_test(a_healthy_run_is_told_to_do_nothing_at_once),
+        cmocka_unit_test(a_diagnosis_with_nothing_known_is_two_lines),
+        cmocka_unit_test(several_failures_are_counted_and_the_file_named_where_it_fits),
+        cmocka_unit_test(what_the_process_holds_tells_its_context_from_others),
+        cmocka_unit_test(a_limit_in_the_way_is_what_the_bar_shows),
+        cmocka_unit_test(numbers_that_make_no_bar_are_listed),
+        cmocka_unit_test(a_bar_is_as_long_as_the_window_whatever_is_in_it),
+        cmocka_unit_test(absurd_numbers_are_survived),
+        cmocka_unit_test(savings_are_told_as_exactly_as_they_are_known),
+        cmocka_unit_test(only_what_is_to_be_typed_is_wider_than_the_window),
+        cmocka_unit_test(a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_parts),
+        cmocka_unit_test(the_indentation_of_code_gives_way_before_the_edge),
+        cmocka_unit_test(colour_marks_the_verdict_what_to_type_and_what_not_to_do),
+        cmocka_unit_test(blocks_are_drawn_where_the_locale_has_them),
+        cmocka_unit_test(no_text_can_steer_a_terminal),
+        cmocka_unit_test(wrapping_keeps_characters_whole),
+        cmocka_unit_test(json_has_the_fields_others_rely_on),
+        cmocka_unit_test(what_json_does_not_know_is_null_or_empty),
+        cmocka_unit_test(every_lack_of_host_memory_is_survived),
+        cmocka_unit_test(what_is_missing_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
