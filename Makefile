@@ -18,7 +18,7 @@ shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli tests bench -name '*.[ch]' 2>/dev/null)
 
 .PHONY: all program run setup test test-quick test-release test-clang test-asan test-tsan checks \
-	bench fuzz install uninstall format check-format tidy clean help
+	bench doctor-accuracy fuzz install uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/headroom
 all: program
@@ -103,6 +103,12 @@ fuzz: setup
 		$$target -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0 \
 			-artifact_prefix=build-fuzz/found/$$name/ build-fuzz/corpus/$$name tests/fuzz/corpus/$$name; \
 	done
+
+## make doctor-accuracy  how often the doctor is right, into bench/results/doctor.md
+doctor-accuracy: program
+	python3 bench/doctor_accuracy.py build/headroom \
+		$(if $(HEADROOM_CORPUS),--corpus "$(HEADROOM_CORPUS)") > build/doctor.md
+	@mv build/doctor.md bench/results/doctor.md && sed -n 's/^[0-9]* of .*/&/p' bench/results/doctor.md
 
 ## make install     installs under PREFIX (/usr/local); DESTDIR is put before it
 install: program
