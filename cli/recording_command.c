@@ -63,7 +63,7 @@ int recording_command_fail(const char *command_name, const char *path, hr_status
     if (status == HR_ERR_FILE && ferror(stdout) != 0)
         return EXIT_COULD_NOT; /* main() says so, of every command */
     fprintf(stderr, "headroom %s: ", command_name);
-    if (!begins_with_path(detail, path))
+    if (!begins_with_path(detail, name_of(path)))
         fprintf(stderr, "%s: ", name_of(path));
     print_safely(detail);
     return EXIT_COULD_NOT;

@@ -21,7 +21,7 @@ _headroom_policies() {
 
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
-    local versions='1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14'
+    local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
     local commands='demo diff doctor help replay stats tune verify' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do

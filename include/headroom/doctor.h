@@ -133,7 +133,8 @@ typedef struct hr_doctor_options {
 
 /* Reads a file ("-" is standard input), plain or compressed, and sees for itself whether it is a
  * recording, a step log or any other text. `options` may be NULL. Errors as of
- * hr_recording_open(); a text, whatever is in it, is no error. */
+ * hr_recording_open(); bytes that are neither text nor a
+ * recording are HR_ERR_CORRUPT_FILE, with words for what they are. */
 HR_API HR_MUST_CHECK hr_status hr_doctor_file(const char *path, const hr_doctor_options *options,
                                               hr_diagnosis **out);
 

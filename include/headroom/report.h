@@ -29,7 +29,7 @@ typedef struct hr_report_form {
     bool is_json;
     bool has_colour;
     bool has_utf8;
-    unsigned width_columns; /* 0 = 80; less than 40 counts as 40 */
+    unsigned width_columns; /* 0 = 80; less than 40 counts as 40, the doctor goes down to 20 */
     size_t most_rows;       /* of a list of users or changes; 0 = 10, SIZE_MAX = all */
     bool has_stacks;        /* text: the innermost frames below each user; JSON has them anyway */
     const char *file;       /* what it is about, as its user wrote it; NULL = not named */

@@ -70,6 +70,8 @@ static const frame_rule frame_rules[] = {
 
     {HR__CATEGORY_GRADIENTS, "torch/nn/utils/clip_grad.py", NULL, false},
     {HR__CATEGORY_GRADIENTS, "torch/nn/parallel/distributed.py", "_ddp_init_helper", false},
+    /* Buckets, in the order in which gradients came in the first step. */
+    {HR__CATEGORY_GRADIENTS, "torch/nn/parallel/distributed.py", "_pre_forward", false},
 
     {HR__CATEGORY_OPTIMIZER, "torch/optim/", NULL, false},
     {HR__CATEGORY_OPTIMIZER, "torch/distributed/optim/", NULL, false},
@@ -303,6 +305,23 @@ size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack
 {
     const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
     for (uint32_t i = 0; i < stack.count; i++)
+        if (hr__attribution_is_users(attribution, frame_ids[stack.first + i]))
+            return i;
+    return HR__NO_FRAME;
+}
+
+size_t hr__attribution_caller(const hr__attribution *attribution, hr__model_stack stack)
+{
+    const uint32_t *frame_ids = attribution->model->frame_ids; /* NULL where no stack has any */
+    size_t outermost = HR__NO_FRAME;
+    for (uint32_t i = 0; i < stack.count; i++) {
+        unsigned kind = attribution->frame_kinds[frame_ids[stack.first + i]];
+        if ((kind & CATEGORY_BITS) == HR__CATEGORY_FORWARD && (kind & IS_LIBRARY) != 0)
+            outermost = i;
+    }
+    if (outermost == HR__NO_FRAME)
+        return HR__NO_FRAME;
+    for (size_t i = outermost + 1; i < stack.count; i++)
         if (hr__attribution_is_users(attribution, frame_ids[stack.first + i]))
             return i;
     return HR__NO_FRAME;

@@ -75,6 +75,11 @@ bool hr__attribution_is_users(const hr__attribution *attribution, uint32_t frame
  * HR__NO_FRAME. */
 size_t hr__attribution_where(const hr__attribution *attribution, hr__model_stack stack);
 
+/* The place of the frame that called the outermost module of the stack: the innermost of the user's
+ * own that is outside of all of them, such as `out = model(x)` in a loop. HR__NO_FRAME where no
+ * module was called, or by nobody of the user's. */
+size_t hr__attribution_caller(const hr__attribution *attribution, hr__model_stack stack);
+
 /* Has a file's path `part` in it, from the beginning of a folder's or file's name? A slash of
  * either kind is a slash. */
 bool hr__path_has(const char *file, const char *part);

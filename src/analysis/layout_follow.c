@@ -17,6 +17,7 @@
 #include "base/host_memory.h"
 
 enum { FIRST_RUNS = 64, FIRST_BLOCKS = 256, NO_BLOCK = 0 };
+enum { MOST_RUNS = 32768 }; /* at once; no program holds so many, and they are kept in order */
 
 /* ---- held memory ----------------------------------------------------------------------------- */
 
@@ -43,6 +44,9 @@ static bool is_held(const hr__follower *state, uint64_t begin, uint64_t end)
 
 static hr_status insert_run(hr__follower *state, size_t place, const hr__held_run *run)
 {
+    if (state->run_count == MOST_RUNS)
+        return hr__fail(HR_ERR_UNSUPPORTED, "expected at most %d segments at once, found more",
+                        MOST_RUNS);
     if (state->run_count == state->run_capacity) {
         size_t capacity = state->run_capacity * 2 + FIRST_RUNS;
         hr__held_run *grown = hr__host_realloc(state->runs, capacity * sizeof *grown);

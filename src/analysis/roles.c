@@ -15,7 +15,8 @@
  * Requests that no rule knows are judged by their surroundings alone: those after a forward pass
  * that die in a backward pass are activations too (a loss written by hand), those that wait for a
  * forward pass are data, and what was there before the first forward pass and stayed is counted as
- * weights (a copy of them, a table). The rest is unknown, and stays so. */
+ * weights (a copy of them, a table). The rest is unknown, and stays so: as what was there before
+ * the recording began, without a stack. */
 #include "analysis/roles.h"
 
 #include <stdbool.h>
@@ -181,8 +182,18 @@ static hr__role role_of_other(const surroundings *around, const hr__lifetime *li
     return is_before_forward ? HR__ROLE_DATA : HR__ROLE_UNKNOWN;
 }
 
+/* Was it there before the recording was? PyTorch writes an empty stack for what was asked for while
+ * nobody recorded, as it does for autograd's threads: so it may be anything. */
+static bool is_of_an_unseen_time(const hr__attribution *attribution, const hr__lifetime *lifetime)
+{
+    return lifetime->begin == 0 && lifetime->context != HR__NO_CONTEXT &&
+           attribution->model->contexts[lifetime->context] == HR__EMPTY_STACK;
+}
+
 static hr__role role_of(const surroundings *around, const hr__lifetime *lifetime, uint32_t pass)
 {
+    if (is_of_an_unseen_time(around->attribution, lifetime))
+        return HR__ROLE_UNKNOWN;
     bool outlives = outlives_its_pass(around->roles, lifetime, pass);
     if (hr__attribution_is_in_optimizer(around->attribution, lifetime->context))
         return outlives ? HR__ROLE_OPTIMIZER : HR__ROLE_TEMPORARIES;
@@ -226,7 +237,8 @@ static hr_status recognise_workspaces(const hr__timeline *timeline, hr__roles *r
     if (sizes == NULL)
         return hr__fail_host_memory(timeline->lifetime_count * sizeof *sizes, "the weights' sizes");
     for (size_t i = 0; i < timeline->lifetime_count; i++)
-        if (roles->roles[i] == HR__ROLE_WEIGHTS)
+        if (roles->roles[i] == HR__ROLE_WEIGHTS ||
+            (roles->roles[i] == HR__ROLE_UNKNOWN && timeline->lifetimes[i].begin == 0))
             sizes[count++] = timeline->lifetimes[i].size_bytes;
     qsort(sizes, count, sizeof *sizes, compare_sizes);
     for (size_t i = 0; i < timeline->lifetime_count && count != 0; i++) {

@@ -34,6 +34,15 @@ void hr__diagnosis_deinit(hr__diagnosis_draft *draft)
     hr__arena_deinit(&draft->arena);
 }
 
+void hr__diagnosis_replace(hr__diagnosis_draft *draft, const hr__diagnosis_draft *other)
+{
+    hr__diagnosis_deinit(draft);
+    *draft = *other;
+    draft->spare.draft = draft;
+    for (size_t i = 0; i < draft->finding_count; i++)
+        draft->findings[i]->draft = draft;
+}
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 static const char *keep(hr__diagnosis_draft *draft, const char *text)

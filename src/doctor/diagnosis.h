@@ -70,6 +70,9 @@ static inline hr__savings hr__saves(uint64_t bytes)
 void hr__diagnosis_init(hr__diagnosis_draft *draft, hr_doctor_source source);
 void hr__diagnosis_deinit(hr__diagnosis_draft *draft); /* not after a finish that succeeded */
 
+/* Throws `draft` away and puts `other` in its place, which is then gone. */
+void hr__diagnosis_replace(hr__diagnosis_draft *draft, const hr__diagnosis_draft *other);
+
 __attribute__((format(printf, 4, 5))) void hr__diagnosis_conclude(hr__diagnosis_draft *draft,
                                                                   hr_verdict verdict,
                                                                   hr_confidence confidence,

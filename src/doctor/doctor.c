@@ -2,14 +2,17 @@
  *
  * People hand over whatever they have, and often by a pipe, where nothing can be read twice. So the
  * first bytes decide: a pickle, or JSON with the fields of a snapshot near its beginning, is a
- * recording, and what is wrong with it then is an error to report. Everything else is text, in
- * which two scanners look at the same time, in one pass: for errors, and for steps with their
- * memory. An error wins, since a log of a run that died usually has steps in it as well. */
+ * recording, and what is wrong with it then is an error to report. So is an archive, or anything
+ * else that can be read once it has been unpacked. Everything else is text, in which two scanners
+ * look at the same time, in one pass: for errors, and for steps with their memory. An error wins,
+ * since a log of a run that died usually has steps in it as well; but where those grow by enough to
+ * explain it, what the error came of is a leak. */
 #include "doctor/doctor.h"
 
 #include <string.h>
 
 #include "base/error.h"
+#include "base/human_units.h"
 #include "format/byte_source.h"
 
 enum {
@@ -17,7 +20,8 @@ enum {
     PIECE_BYTES = 256 << 10,
     PICKLE_MARK = 0x80,
     NEWEST_PICKLE_PROTOCOL = 5,
-    LOG_LINES = 64, /* more are a log, not something pasted */
+    LOG_LINES = 64,     /* more are a log, not something pasted */
+    TELLING_SHARE = 20, /* growth that explains a failure is so much of what is live */
 };
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -62,6 +66,192 @@ static bool is_recording(const uint8_t *bytes, size_t size_bytes)
     return is_old_pickle(bytes, size_bytes) || is_snapshot_json(bytes, size_bytes);
 }
 
+typedef struct file_form {
+    size_t offset_bytes;
+    const char *mark;
+    size_t mark_bytes;
+    const char *what;
+} file_form;
+
+#define MARK(text) text, sizeof(text) - 1
+
+/* What people hand over that no reader of ours takes apart. */
+static const file_form unreadable_forms[] = {
+    {0, MARK("PK\x03\x04"), "a zip file: unpack it first"},
+    {0, MARK("PK\x05\x06"), "a zip file, and empty"},
+    {4, MARK("1AY&SY"), "compressed with bzip2: unpack it first (bunzip2)"},
+    {0, MARK("7z\xBC\xAF\x27\x1C"), "a 7z archive: unpack it first"},
+    {0, MARK("Rar!\x1A\x07"), "a rar archive: unpack it first"},
+    {0, MARK("\x04\x22\x4D\x18"), "compressed with lz4: unpack it first (unlz4)"},
+    {0, MARK("\x1F\x9D"), "compressed with compress: unpack it first (uncompress)"},
+    {0, MARK("\x1F\x8B\x08"), "compressed twice (gzip inside): unpack it once first"},
+    {0,
+     MARK("\xFD"
+          "7zXZ"),
+     "compressed twice (xz inside): unpack it once first"},
+    {0, MARK("\x28\xB5\x2F\xFD"), "compressed twice (zstd inside): unpack it once first"},
+    {0, MARK("\x89PNG\r\n"), "an image: copy the text of the error instead"},
+    {0, MARK("\xFF\xD8\xFF"), "an image: copy the text of the error instead"},
+    {0, MARK("%PDF-"), "a PDF: copy the text of the error instead"},
+};
+
+/* torch.save() writes a zip file, too. */
+static bool is_checkpoint(const uint8_t *bytes, size_t size_bytes)
+{
+    return size_bytes > 4 && memcmp(bytes, "PK\x03\x04", 4) == 0 &&
+           contains(bytes, size_bytes, "/data.pkl");
+}
+
+static hr_status refuse_unreadable(const uint8_t *bytes, size_t size_bytes)
+{
+    if (is_checkpoint(bytes, size_bytes))
+        return hr__fail(HR_ERR_CORRUPT_FILE,
+                        "this is a checkpoint (torch.save, a zip file): it holds tensors, and "
+                        "neither an error nor a record of the memory; expected an error message, "
+                        "a log, or a memory snapshot (_dump_snapshot)");
+    for (size_t i = 0; i < sizeof unreadable_forms / sizeof *unreadable_forms; i++) {
+        const file_form *form = &unreadable_forms[i];
+        if (size_bytes >= form->offset_bytes + form->mark_bytes &&
+            memcmp(bytes + form->offset_bytes, form->mark, form->mark_bytes) == 0)
+            return hr__fail(HR_ERR_CORRUPT_FILE, "this is %s", form->what);
+    }
+    return HR_OK;
+}
+
+/* ---- steps before an error ------------------------------------------------------------------- */
+
+static bool is_known(uint64_t size_bytes)
+{
+    return size_bytes != HR_UNKNOWN;
+}
+
+static const char *size_text(hr__diagnosis_draft *draft, uint64_t size_bytes)
+{
+    char text[HR__SIZE_TEXT_BYTES];
+    return hr__diagnosis_text(draft, "%s", hr__format_size(size_bytes, text));
+}
+
+/* Is it the memory that ran out which grew, and would freeing some have helped? */
+static bool can_come_of_growth(hr_verdict verdict, bool is_of_host)
+{
+    return verdict != HR_VERDICT_TOO_LARGE && verdict != HR_VERDICT_REFUSED &&
+           (verdict == HR_VERDICT_HOST) == is_of_host;
+}
+
+/* As for recordings: without it the request would have been served, and it is no trifle. */
+static bool explains_failure(uint64_t grown_bytes, uint64_t tried_bytes, uint64_t live_bytes)
+{
+    return (!is_known(tried_bytes) || grown_bytes >= tried_bytes) &&
+           (!is_known(live_bytes) || grown_bytes >= live_bytes / TELLING_SHARE);
+}
+
+/* Of the findings after the first `from`. */
+static hr__finding_draft *leak_among(const hr__diagnosis_draft *draft, size_t from)
+{
+    for (size_t i = from; i < draft->finding_count; i++)
+        if (strcmp(draft->findings[i]->kind, "leak") == 0)
+            return draft->findings[i];
+    return NULL;
+}
+
+/* What a draft said before something else was judged in it. */
+typedef struct answer {
+    hr_verdict verdict;
+    hr_confidence confidence;
+    const char *sentence;
+    hr_memory_numbers numbers;
+} answer;
+
+static answer answer_of(const hr__diagnosis_draft *draft)
+{
+    return (answer){draft->verdict, draft->confidence, draft->sentence, draft->numbers};
+}
+
+static void put_answer(const answer *given, hr__diagnosis_draft *draft)
+{
+    draft->verdict = given->verdict;
+    draft->confidence = given->confidence;
+    draft->sentence = given->sentence;
+    draft->numbers = given->numbers;
+}
+
+/* The steps' sentence, with how it ended: what that says after its semicolon is about a run that
+ * goes on, as it would on another card. */
+static void conclude_leak(uint64_t card_bytes, const answer *steps, hr__diagnosis_draft *draft)
+{
+    uint64_t tried = draft->numbers.tried_bytes;
+    const char *semicolon = strrchr(steps->sentence, ';');
+    size_t length = strlen(steps->sentence);
+    if (semicolon != NULL)
+        length = (size_t)(semicolon - steps->sentence);
+    else if (length != 0 && steps->sentence[length - 1] == '.')
+        length--;
+    if (card_bytes != 0)
+        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, steps->confidence, "%s", steps->sentence);
+    else
+        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, steps->confidence, "%.*s; then %s.",
+                               (int)length, steps->sentence,
+                               is_known(tried) ? hr__diagnosis_text(draft, "%s more were refused",
+                                                                    size_text(draft, tried))
+                                               : "it failed");
+}
+
+/* The growth in place of what the message came to, where it explains that; else beside it. */
+static void weigh_growth(const hr__step_log *log, uint64_t grown_bytes, uint64_t card_bytes,
+                         const answer *steps, hr__diagnosis_draft *draft)
+{
+    const hr_memory_numbers *failed = &draft->numbers;
+    uint64_t tried = failed->tried_bytes, live = failed->allocated_bytes;
+    /* of several logs in one text, the host's may be the one that grows */
+    bool is_of_host = log->is_host || strcasestr(steps->sentence, "host memory") != NULL;
+    if (!is_known(live) || is_of_host)
+        live = steps->numbers.allocated_bytes;
+    if (!is_known(grown_bytes) || !can_come_of_growth(draft->verdict, is_of_host))
+        return;
+    const char *grown = size_text(draft, grown_bytes);
+    if (!explains_failure(grown_bytes, tried, live)) {
+        hr__diagnosis_reason(draft,
+                             "It grew by %s in the logged %ss, which is %s: it does not explain "
+                             "the failure by itself.",
+                             grown, log->step_name,
+                             is_known(tried) && grown_bytes < tried
+                                 ? "less than was asked for"
+                                 : "less than a twentieth of what is in use");
+        return;
+    }
+    hr__diagnosis_reason(draft,
+                         "By its numbers alone the message is %s; but memory grew by %s in the "
+                         "logged %ss before it, %s%s%s a twentieth of what is in use or more: the "
+                         "growth explains the failure.",
+                         hr_verdict_name(draft->verdict), grown, log->step_name,
+                         is_known(tried) ? "no less than the " : "",
+                         is_known(tried) ? size_text(draft, tried) : "",
+                         is_known(tried) ? " asked for, and" : "");
+    conclude_leak(card_bytes, steps, draft);
+}
+
+/* The log of a run that died has its steps as well. They are judged in the same draft, and of that
+ * only a leak is kept. */
+static hr_status add_growth(const hr__step_log *log, const hr_doctor_options *options,
+                            hr__diagnosis_draft *draft)
+{
+    const answer text = answer_of(draft);
+    const size_t reason_count = draft->reason_count, finding_count = draft->finding_count;
+    HR__TRY(hr__doctor_steps(log, options, draft));
+
+    const answer steps = answer_of(draft);
+    hr__finding_draft *leak = leak_among(draft, finding_count);
+    put_answer(&text, draft);
+    draft->finding_count = finding_count;
+    if (leak == NULL || steps.verdict != HR_VERDICT_LEAK) {
+        draft->reason_count = reason_count;
+        return HR_OK;
+    }
+    draft->findings[draft->finding_count++] = leak;
+    weigh_growth(log, leak->bytes, options->card_bytes, &steps, draft);
+    return HR_OK;
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
 typedef struct text_scan {
@@ -101,8 +291,13 @@ static hr_status judge_text(const text_scan *scan, const hr_doctor_options *opti
         draft->source = HR_SOURCE_STEPS;
         return hr__doctor_steps(&log, options, draft);
     }
+    if (!has_report(&summary) && summary.is_binary)
+        return hr__fail(HR_ERR_CORRUPT_FILE,
+                        "this is neither text nor a memory snapshot: most of its bytes occur in no "
+                        "text; expected an error message, a log, or a snapshot");
     draft->source = summary.line_count > LOG_LINES ? HR_SOURCE_LOG : HR_SOURCE_TEXT;
-    return hr__doctor_text(&summary, options, draft);
+    HR__TRY(hr__doctor_text(&summary, options, draft));
+    return log.point_count != 0 ? add_growth(&log, options, draft) : HR_OK;
 }
 
 static hr_status diagnose_text(hr__byte_source *source, const hr_doctor_options *options,
@@ -140,6 +335,7 @@ static hr_status diagnose(hr__byte_source *source, bool may_be_recording,
     const uint8_t *bytes;
     size_t size_bytes;
     HR__TRY(hr__byte_source_peek(source, LOOKED_AT_BYTES, &bytes, &size_bytes));
+    HR__TRY(refuse_unreadable(bytes, size_bytes));
     if (may_be_recording && is_recording(bytes, size_bytes))
         return diagnose_recording(source, options, draft);
     return diagnose_text(source, options, draft);
@@ -154,7 +350,11 @@ static hr_status check_options(const hr_doctor_options **options)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof defaults, (*options)->struct_size);
-    return HR_OK;
+    /* A text has no use for it, but what nobody knows is a mistake all the same. */
+    const char *version;
+    return (*options)->torch_version != NULL
+               ? hr__recording_version(NULL, (*options)->torch_version, &version)
+               : HR_OK;
 }
 
 /* Finishes a draft, or throws it away. */

@@ -43,6 +43,10 @@ typedef struct hr__failure {
     uint32_t instant; /* at which the memory is looked at: just before that event is answered */
     hr_memory_numbers numbers;
     uint64_t failure_count; /* oom events of the trace */
+
+    /* The limit that was concluded lies between these, the most that was granted and the least that
+     * was refused; numbers.allowed_bytes is half way. Both 0: none was. */
+    uint64_t limit_least_bytes, limit_most_bytes;
 } hr__failure;
 
 typedef struct hr__case {
@@ -73,7 +77,13 @@ typedef struct hr__case {
     uint64_t stranded_bytes; /* at the failure, or where most was reserved */
     bool is_stranded;        /* enough of them to be the verdict */
     uint64_t idle_bytes;     /* at the failure, or where most was reserved */
+    bool is_explained; /* a kept graph or a leak is the verdict: what else would have helped this
+                          once only puts the end off */
 } hr__case;
+
+/* Is it worth replaying again and again? Not with thousands of streams or failures, which no
+ * program has and a file may claim. */
+bool hr__doctor_can_replay(const hr__case *given);
 
 /* Each adds its findings, or none. */
 HR_MUST_CHECK hr_status hr__doctor_fragmentation(hr__case *given); /* with the replayed settings */
@@ -82,6 +92,9 @@ HR_MUST_CHECK hr_status hr__doctor_leak(hr__case *given);
 HR_MUST_CHECK hr_status hr__doctor_kept_graph(hr__case *given);
 HR_MUST_CHECK hr_status hr__doctor_held(hr__case *given); /* gradients held, and held over */
 HR_MUST_CHECK hr_status hr__doctor_peak(hr__case *given);
+
+/* What to do about a limit, a request too large, a refusal: the finding of that verdict. */
+void hr__doctor_refusal(hr__case *given, hr_verdict verdict);
 
 /* Fills `failure`: from the oom event, or, with a card in the options, by replay. */
 HR_MUST_CHECK hr_status hr__doctor_find_failure(hr__case *given);
@@ -112,6 +125,11 @@ typedef struct hr__weighed_stack {
  * `stacks`. */
 void hr__doctor_places(hr__case *given, hr__weighed_stack *stacks, size_t count,
                        hr__finding_draft *finding);
+
+/* The same for forward passes: first the line that called the model, of the heaviest
+ * stack. */
+void hr__doctor_calls(hr__case *given, hr__weighed_stack *stacks, size_t count,
+                      hr__finding_draft *finding);
 
 /* The same without the common frame, for stacks that have nothing in common but the program. */
 void hr__doctor_lines(hr__case *given, hr__weighed_stack *stacks, size_t count,

@@ -33,6 +33,7 @@
 #include "engine/torch/torch_rounding.h"
 
 #define NO_EVENT UINT32_MAX
+enum { MOST_STREAMS = 1024, MOST_FAILURES = 1024 }; /* of a recording that is replayed */
 
 /* All refusals of the trace, for what they say together. */
 typedef struct refusals {
@@ -210,6 +211,10 @@ static hr_status find_recorded(hr__case *given, refusals *all)
     failure->event = failure->instant = all->first;
     HR__TRY(read_failure(given, all, all->first, &failure->numbers));
     failure->has_happened = true;
+    if (failure->numbers.allowed_bytes != HR_UNKNOWN) {
+        failure->limit_least_bytes = all->evidence.at_least_bytes;
+        failure->limit_most_bytes = all->limit_below_bytes;
+    }
     hr__diagnosis_reason(given->draft,
                          "Event %" PRIu32 " of %zu: a request for %s failed, with %s free on the "
                          "device.",
@@ -367,6 +372,12 @@ static hr_status find_replayed(hr__case *given, refusals *all)
                          "reserved.",
                          card, hr__format_size(result.peak_reserved_bytes, size));
     return keep_what_only_just_fits(given, all);
+}
+
+bool hr__doctor_can_replay(const hr__case *given)
+{
+    return given->model->stream_count <= MOST_STREAMS &&
+           given->failure.failure_count <= MOST_FAILURES;
 }
 
 /* ---- either ---------------------------------------------------------------------------------- */

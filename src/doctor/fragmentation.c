@@ -34,6 +34,8 @@ typedef struct idle_memory {
     uint64_t unused_bytes;                  /* in the second */
     size_t single_count;                    /* partly used ones that one block alone holds */
     uint64_t single_idle_bytes, single_used_bytes;
+    size_t sparse_count; /* at most half used, and by what can be moved: weights, tables */
+    uint64_t sparse_idle_bytes, sparse_used_bytes;
     hr__weighed_stack *pins; /* owned; stacks of the blocks around idle bytes */
     size_t pin_count;
 } idle_memory;
@@ -66,6 +68,34 @@ static void count_segment(idle_memory *idle, const hr__layout_segment *segment)
         idle->single_idle_bytes += segment->idle_bytes;
         idle->single_used_bytes += used_bytes;
     }
+}
+
+/* Parts of a model, and what the program asked for outside of passes: these stay, and can be copied
+ * away and back. What a pass makes is gone by then. */
+static bool is_movable(const hr__case *given, uint32_t context)
+{
+    hr__category category = hr__attribution_category(&given->attribution, context);
+    return category == HR__CATEGORY_WEIGHTS || category == HR__CATEGORY_LOADED ||
+           category == HR__CATEGORY_OPTIMIZER || category == HR__CATEGORY_OTHER ||
+           category == HR__CATEGORY_UNKNOWN;
+}
+
+static void count_sparse(const hr__case *given, idle_memory *idle,
+                         const hr__layout_segment *segment)
+{
+    uint64_t used_bytes = segment->live_bytes + segment->pending_bytes, movable_bytes = 0;
+    if (used_bytes == 0 || used_bytes > segment->size_bytes / 2)
+        return;
+    for (size_t i = 0; i < segment->block_count; i++) {
+        const hr__layout_block *block = &idle->layout.blocks[segment->first_block + i];
+        if (block->state == HR__LAYOUT_LIVE && is_movable(given, block->context))
+            movable_bytes += block->size_bytes;
+    }
+    if (movable_bytes < used_bytes - used_bytes / 8)
+        return;
+    idle->sparse_count++;
+    idle->sparse_idle_bytes += segment->idle_bytes;
+    idle->sparse_used_bytes += used_bytes;
 }
 
 /* By stack: the idle bytes that its blocks bound. */
@@ -110,8 +140,10 @@ static hr_status find_pins(const hr__case *given, idle_memory *idle)
 static hr_status look_at(const hr__case *given, uint32_t instant, idle_memory *idle)
 {
     HR__TRY(hr__layout_at(given->model, given->trace, instant, &idle->layout));
-    for (size_t i = 0; i < idle->layout.segment_count; i++)
+    for (size_t i = 0; i < idle->layout.segment_count; i++) {
         count_segment(idle, &idle->layout.segments[i]);
+        count_sparse(given, idle, &idle->layout.segments[i]);
+    }
     return find_pins(given, idle);
 }
 
@@ -176,11 +208,11 @@ static void add_evidence(hr__case *given, const idle_memory *idle, hr__finding_d
                              idle->partly_used_count, layout->segment_count,
                              size_text(given, idle->partly_used_bytes),
                              size_text(given, layout->largest_idle_bytes));
-    if (idle->single_count != 0)
+    if (idle->single_count > 1)
         hr__finding_evidence(finding,
-                             "In %zu of them a single block, %s together, keeps %s from going "
+                             "Single blocks, of %s together, keep %zu of them, %s, from going "
                              "back.",
-                             idle->single_count, size_text(given, idle->single_used_bytes),
+                             size_text(given, idle->single_used_bytes), idle->single_count,
                              size_text(given, idle->single_idle_bytes));
     if (idle->unused_count != 0)
         hr__finding_evidence(finding, "%zu segments of %s are wholly idle: kept for reuse.",
@@ -188,43 +220,49 @@ static void add_evidence(hr__case *given, const idle_memory *idle, hr__finding_d
     if (finding->where_count != 0)
         hr__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
                                       "and for whom the segments were taken that are wholly idle.");
-    hr__finding_part(finding, "idle in segments partly used", idle->partly_used_bytes);
+    /* PyTorch counts what a block has beyond its request as allocated, the layout as idle. */
+    uint64_t told = idle->partly_used_bytes + idle->unused_bytes;
+    uint64_t beyond = finding->bytes < told ? told - finding->bytes : 0;
+    uint64_t partly = idle->partly_used_bytes > beyond ? idle->partly_used_bytes - beyond : 0;
+    hr__finding_part(finding, "idle in segments partly used", partly);
     if (idle->unused_bytes != 0)
         hr__finding_part(finding, "idle in segments not used", idle->unused_bytes);
     if (layout->pending_bytes != 0)
         hr__finding_part(finding, "waiting for other streams", layout->pending_bytes);
 }
 
-/* Where single blocks hold segments, they can be brought together. */
-static void add_move(const idle_memory *idle, hr__finding_draft *finding)
+/* Where a little that stays holds segments, it can be brought together. */
+static void add_move(hr__case *given, const idle_memory *idle, hr__finding_draft *finding)
 {
-    if (idle->single_idle_bytes < MUCH_IDLE_BYTES ||
-        idle->single_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
+    if (idle->sparse_idle_bytes < MUCH_IDLE_BYTES ||
+        idle->sparse_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
         return;
-    hr__finding_remedy(finding,
-                       "move what is kept there to the host and back: it then lies together",
-                       hr__saves(idle->single_idle_bytes), HR_BASIS_COMPUTED,
-                       "a copy of it in each direction, once",
-                       "kept = [t.cpu() for t in kept]\n"
+    hr__finding_evidence(finding, "%zu segments are at most half used, by %s that stay.",
+                         idle->sparse_count, size_text(given, idle->sparse_used_bytes));
+    hr__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
+                       hr__saves(idle->sparse_idle_bytes), HR_BASIS_COMPUTED,
+                       "a copy in each direction",
+                       "model.cpu()                 # or: kept = [t.cpu() for t in kept]\n"
                        "torch.cuda.empty_cache()\n"
-                       "kept = [t.cuda() for t in kept]");
+                       "model.cuda()");
 }
 
 static void add_remedies(hr__case *given, const idle_memory *idle, const hr__tried_settings *tried,
                          hr__finding_draft *finding)
 {
-    bool is_move_first = idle->single_idle_bytes > hr__doctor_best_saving(given, tried);
+    bool is_move_first = idle->sparse_idle_bytes > hr__doctor_best_saving(given, tried);
     if (is_move_first)
-        add_move(idle, finding);
+        add_move(given, idle, finding);
     hr__doctor_add_setting_remedies(given, tried, finding);
     if (!is_move_first)
-        add_move(idle, finding);
+        add_move(given, idle, finding);
     if (given->steps.end_count != 0)
         hr__finding_remedy(
             finding, "let sizes repeat: pad to a few lengths, or begin with the largest batch",
             HR__SAVES_UNKNOWN, HR_BASIS_RULE, "some padding, or one step more",
-            "length = -(-length // 128) * 128  # pad up to a multiple\n"
-            "loss_of(largest_batch).backward(); optimizer.zero_grad()  # once, before the loop");
+            "length = -(-length // 128) * 128  # pad up; or, once before the loop:\n"
+            "loss_of(largest_batch).backward()\n"
+            "optimizer.zero_grad()");
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -232,10 +270,17 @@ static void add_remedies(hr__case *given, const idle_memory *idle, const hr__tri
 static hr_status write_finding(hr__case *given, idle_memory *idle)
 {
     hr__tried_settings tried;
-    hr__finding_draft *finding = add_finding(given, idle);
-    if (finding == NULL && !given->failure.has_happened)
+    bool has_failed = given->failure.has_happened;
+    if (has_failed && given->is_explained)
+        return HR_OK;
+    bool is_stranded = has_failed && given->is_stranded; /* the same bytes, told already */
+    hr__finding_draft *stranded = hr__diagnosis_find(given->draft, "stranded");
+    hr__finding_draft *finding = is_stranded ? NULL : add_finding(given, idle);
+    if (finding == NULL && !has_failed)
         return HR_OK;
     HR__TRY(hr__doctor_try_settings(given, &tried));
+    if (is_stranded && stranded != NULL)
+        hr__doctor_add_setting_remedies(given, &tried, stranded);
     if (finding != NULL) {
         hr__doctor_lines(given, idle->pins, idle->pin_count, finding);
         add_evidence(given, idle, finding);

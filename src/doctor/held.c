@@ -110,9 +110,24 @@ static uint32_t middle_of(const hr__pass *pass)
     return pass->begin + (pass->last_request - pass->begin) / 2;
 }
 
+/* Is every end of a step that of an optimizer's step()? Fused optimizers ask for nothing there
+ * after the first one, so they have no pass; but they announce themselves. */
+static bool do_optimizers_end_steps(const hr__case *given)
+{
+    const hr__model *model = given->model;
+    const char *basis = given->steps.basis;
+    if (basis == NULL || strcmp(basis, "annotations") != 0)
+        return false;
+    for (size_t i = 0; i < model->annotation_count; i++)
+        if (strncmp(hr__model_string(model, model->annotations[i].name), "ProfilerStep#", 13) == 0)
+            return false; /* what is a step there the user says: a micro-batch, perhaps */
+    return true;
+}
+
 static void find_forward_ends(held_search *search)
 {
     const hr__roles *roles = &search->given->roles;
+    bool are_ends_optimizers = do_optimizers_end_steps(search->given);
     uint32_t optimizer = 0;
     for (size_t i = 0; i < search->step_count; i++)
         search->forward_ends[i].instant = UINT32_MAX;
@@ -121,6 +136,10 @@ static void find_forward_ends(held_search *search)
         if (pass->kind == HR__PASS_OPTIMIZER) {
             optimizer = pass->begin;
             search->has_optimizer = true;
+        }
+        if (are_ends_optimizers && pass->step > 0) {
+            uint32_t end = search->given->steps.ends[pass->step - 1];
+            optimizer = end > optimizer ? end : optimizer;
         }
         forward_end *end = &search->forward_ends[pass->step];
         size_t before = i; /* the forward pass before this one; a loss may come between */
@@ -180,7 +199,10 @@ static void count_gradients(held_search *search)
     const hr__case *given = search->given;
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
         const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
-        if (given->roles.roles[i] != HR__ROLE_GRADIENTS)
+        /* Those with a stack of their own are DDP's buckets, which zero_grad() leaves. */
+        if (given->roles.roles[i] != HR__ROLE_GRADIENTS ||
+            hr__attribution_category(&given->attribution, lifetime->context) ==
+                HR__CATEGORY_GRADIENTS)
             continue;
         size_t first = first_holding(search, lifetime, birth_step(given, i));
         size_t end = lifetime->end == HR__LIVE_TO_THE_END ? search->with_forward_count
@@ -253,12 +275,21 @@ static void tell_gradients(held_search *search)
 
 /* ---- held over ------------------------------------------------------------------------------- */
 
+/* What a backward pass gives back it has used: a graph that lives through the step of another
+ * optimizer (a generator's, while the discriminator learns) is no variable left over. */
+static bool is_used_by_backward(const hr__case *given, const hr__lifetime *lifetime)
+{
+    const hr__roles *roles = &given->roles;
+    return lifetime->end != HR__LIVE_TO_THE_END &&
+           roles->passes[hr__roles_pass_at(roles, lifetime->end - 1)].kind == HR__PASS_BACKWARD;
+}
+
 /* Belongs to one step, and is gone soon after it? */
 static bool is_transient(const hr__case *given, size_t index, const hr__lifetime *lifetime)
 {
     uint8_t role = given->roles.roles[index];
     if (role == HR__ROLE_WEIGHTS || role == HR__ROLE_OPTIMIZER || role == HR__ROLE_GRADIENTS ||
-        given->is_kept_graph[index] || lifetime->begin == 0)
+        given->is_kept_graph[index] || lifetime->begin == 0 || is_used_by_backward(given, lifetime))
         return false;
     uint32_t born = birth_step(given, index), died = death_step(given, lifetime);
     return died > born && died - born <= TRANSIENT_STEPS;
@@ -395,8 +426,8 @@ static void tell_evaluation(held_search *search)
             (hr__savings){0, optimizer}, HR_BASIS_COMPUTED, "a copy of the state each way",
             "for state in optimizer.state.values():\n"
             "    for key, value in state.items():\n"
-            "        if torch.is_tensor(value): state[key] = value.cpu()   # and back before "
-            "training");
+            "        if torch.is_tensor(value):\n"
+            "            state[key] = value.cpu()    # and back before training");
 }
 
 /* ---- together -------------------------------------------------------------------------------- */

@@ -17,6 +17,8 @@
  *     long a pass is, is known from the steps before. In a run that never went backward, it is
  * known from what comes between passes (a batch is made); a single pass that is still alive may as
  *     well be the first half of a training step, and is left alone.
+ *     A pipeline, or a loss over several passes, has more than one of them under way: as many as a
+ *     backward pass was seen to use before.
  *   - A training loop that keeps its graphs (a loss summed with its graph) does so in every
  *     stretch. That is a leak; leak.c tells it, with its rate.
  *   - A key/value cache goes in one burst at the end of a request. It is a small part of what the
@@ -52,6 +54,8 @@ typedef struct stretch {
     size_t block_count;
     uint64_t asked_bytes, kept_bytes;
     size_t kept_count;
+    size_t used_count;     /* given back in a backward pass */
+    size_t underway_count; /* alive at the horizon, of the pass under way */
 } stretch;
 
 typedef struct kept_search {
@@ -224,6 +228,13 @@ static bool went_in_a_burst(const kept_search *search, uint32_t event)
            (double)run->freed_bytes >= LEAST_BURST * (double)run->live_bytes;
 }
 
+static bool is_used_by_backward(const kept_search *search, const hr__lifetime *lifetime)
+{
+    const hr__roles *roles = &search->given->roles;
+    return lifetime->end <= search->given->horizon_instant &&
+           roles->passes[hr__roles_pass_at(roles, lifetime->end - 1)].kind == HR__PASS_BACKWARD;
+}
+
 /* ---- kept ------------------------------------------------------------------------------------ */
 
 static bool is_kept(const kept_search *search, const hr__lifetime *lifetime, const stretch *own)
@@ -247,6 +258,11 @@ static void find_kept(kept_search *search)
         if (!is_forward(search, lifetime))
             continue;
         stretch *own = &search->stretches[search->stretch_of_pass[given->roles.pass_of[i]]];
+        if (lifetime->begin <= given->horizon_instant) {
+            own->used_count += is_used_by_backward(search, lifetime);
+            own->underway_count += lifetime->end > given->horizon_instant &&
+                                   lifetime->begin - 1 >= own->last_pass_event;
+        }
         if (!is_kept(search, lifetime, own))
             continue;
         given->is_kept_graph[i] = true;
@@ -269,14 +285,29 @@ static bool is_a_training_leak(const kept_search *search)
     return training >= 2 && kept * 2 >= training;
 }
 
+/* The most blocks of one stretch that backward passes were seen to use: a pipeline has several
+ * forward passes under way before the first backward pass, and so has a loss over many passes. */
+static size_t most_used(const kept_search *search)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < search->stretch_count; i++)
+        if (search->stretches[i].used_count > most)
+            most = search->stretches[i].used_count;
+    return most;
+}
+
 static void judge_stretches(kept_search *search)
 {
     bool is_leak = is_a_training_leak(search);
+    double usual = (double)most_used(search);
     for (size_t i = 0; i < search->stretch_count; i++) {
         stretch *own = &search->stretches[i];
         bool has_other_passes = search->training_blocks == 0 ||
                                 (double)own->block_count >= MANY_PASSES * search->training_blocks;
-        own->is_kept = !is_leak && has_other_passes && own->kept_count >= FEWEST_KEPT_BLOCKS &&
+        bool may_be_used = !own->has_backward &&
+                           (double)(own->kept_count + own->underway_count) < MANY_PASSES * usual;
+        own->is_kept = !is_leak && has_other_passes && !may_be_used &&
+                       own->kept_count >= FEWEST_KEPT_BLOCKS &&
                        (double)own->kept_bytes >= LEAST_KEPT * (double)own->asked_bytes;
     }
 }
@@ -334,7 +365,7 @@ static void tell(kept_search *search, kept_total *total)
     hr__finding_draft *finding = hr__diagnosis_add(
         given->draft, "kept-graph", total->most_bytes,
         "Forward passes keep %s of activations for a backward pass that never comes.", bytes);
-    hr__doctor_places(given, total->stacks, total->stack_count, finding);
+    hr__doctor_calls(given, total->stacks, total->stack_count, finding);
     uint64_t asked = 0, kept = 0;
     for (size_t i = 0; i < search->stretch_count; i++) {
         asked += search->stretches[i].is_kept ? search->stretches[i].asked_bytes : 0;

@@ -15,11 +15,15 @@
  * one (torch.cat) every step. It shows as a group whose bytes between steps only ever rise.
  *
  * What is judged ends at the horizon: the failure, or the last request of the program. What is
- * freed after that, when the run ends, was still a leak.
+ * freed after that, when the run ends, was still a leak. Where nothing is found, and the peak comes
+ * late, it ends at the peak: the loop may be over before the program is.
  *
  * Where no steps are known, the trace is cut into equal slices instead, and more of them must
- * agree. Without stacks, sizes stand in for them. What we did not do: fit a line to live bytes. It
- * sees a leak of a percent only after hundreds of steps, and takes a long batch at the end for one.
+ * agree. That alone would take the first forward pass of a training run for a leak, since a layer's
+ * line keeps a block for each layer: so the blocks must come from different passes, and the program
+ * must be seen to go round, giving back several times what stays. Without stacks, sizes stand in
+ * for them. What we did not do: fit a line to live bytes. It sees a leak of a percent only after
+ * hundreds of steps, and takes a long batch at the end for one.
  */
 #include <stdlib.h> /* qsort */
 #include <string.h>
@@ -30,16 +34,19 @@
 #include "base/human_units.h"
 
 enum {
-    MOST_BUCKETS = 48,       /* of time; more steps share one */
-    SLICES = 24,             /* where no steps are known */
-    FEWEST_STEPS = 6,        /* below, nothing can be told */
-    FEWEST_BIRTHS = 3,       /* buckets in which something that stays is born, of known steps */
+    MOST_BUCKETS = 48,  /* of time; more steps share one */
+    SLICES = 24,        /* where no steps are known */
+    FEWEST_STEPS = 6,   /* below, nothing can be told */
+    FEWEST_BIRTHS = 3,  /* buckets in which something that stays is born, of known steps */
+    FEWEST_PASSES = 6,  /* that what stays comes from, without steps; counted to 64 */
+    LEAST_TURNOVER = 3, /* without steps: what is given back beside what stays, in every third */
     FEWEST_SLICE_BIRTHS = 8, /* of slices */
     SIZE_GROUPS = 64,        /* of blocks without a stack: by powers of two */
     LONG_LIVED_STEPS = 2,
     GRAPH_STACKS = 4,    /* that many lines of a forward pass are a graph, not a list */
     GRAPH_PERCENT = 70,  /* and so is that much of what forward passes ask for */
     MOST_GROUPS = 16384, /* that are followed: those with most alive at the horizon */
+    MOST_GROWING = 4,    /* blocks alive of a tensor that is replaced by a longer one */
     MOST_LEAKS = 4,      /* that are told one by one */
 };
 
@@ -54,8 +61,12 @@ enum {
 #define LEAST_LEFT 0.7
 #define LEAST_LATE_RATE 0.25
 
+/* What forward passes ask for grows by so much of what a block grows by: the block follows it. */
+#define LEAST_LOAD_GROWTH 0.5
+
 typedef struct flow {
     uint64_t born_bytes, died_bytes;
+    uint64_t asked_bytes; /* of forward passes, whatever becomes of it */
     int64_t
         between_bytes; /* live at the end of the bucket, whatever its age: first as differences */
 } flow;
@@ -64,14 +75,17 @@ typedef struct group {
     size_t key;          /* a stack, or, above those, a class of sizes */
     uint64_t left_bytes; /* long-lived, alive at the horizon */
     uint64_t left_count;
-    uint32_t context; /* one of them */
+    uint64_t alive_count; /* at the horizon, of any age */
+    uint64_t passes;      /* a bit for each pass that it comes from, modulo 64 */
+    uint32_t context;     /* one of them */
     bool is_leak;
     bool is_growing; /* one block that becomes longer */
 } group;
 
 typedef struct leak_search {
     hr__case *given;
-    uint32_t *ends; /* owned; instants at which steps (or slices) end, the horizon last */
+    uint32_t horizon; /* what is judged ends here: the case's horizon, or its peak */
+    uint32_t *ends;   /* owned; instants at which steps (or slices) end, the horizon last */
     size_t end_count;
     bool has_steps;
     size_t bucket_count;
@@ -80,7 +94,9 @@ typedef struct leak_search {
     uint32_t *group_of;  /* owned; by key: NO_GROUP for those that are not followed */
     group *groups;       /* owned */
     size_t group_count;
-    flow *flows; /* owned; group_count x bucket_count */
+    flow *flows;                        /* owned; group_count x bucket_count */
+    uint64_t freed_bytes[MOST_BUCKETS]; /* by anyone */
+    uint64_t asked_bytes[MOST_BUCKETS]; /* by forward passes, of all groups: the load */
     uint64_t leaked_bytes;
     bool is_graph; /* what leaks of forward passes is their graphs */
 } leak_search;
@@ -90,7 +106,7 @@ typedef struct leak_search {
 static hr_status choose_ends(leak_search *search)
 {
     const hr__steps *steps = &search->given->steps;
-    uint32_t horizon = search->given->horizon_instant;
+    uint32_t horizon = search->horizon;
     size_t known = 0;
     while (known < steps->end_count && steps->ends[known] < horizon)
         known++;
@@ -141,18 +157,30 @@ static size_t key_of(const leak_search *search, const hr__lifetime *lifetime)
     return model->stack_count + class;
 }
 
-static void add_lifetime(leak_search *search, const hr__lifetime *lifetime)
+static void add_lifetime(leak_search *search, size_t lifetime_index)
 {
-    uint32_t horizon = search->given->horizon_instant;
+    const hr__lifetime *lifetime = &search->given->timeline.lifetimes[lifetime_index];
+    uint32_t horizon = search->horizon;
     if (lifetime->begin >= horizon)
         return;
+    if (lifetime->end <= horizon)
+        search->freed_bytes[bucket_of(search, step_of(search, lifetime->end - 1))] +=
+            lifetime->size_bytes;
     uint32_t index = search->group_of[key_of(search, lifetime)];
+    size_t born = step_of(search, lifetime->begin != 0 ? lifetime->begin - 1 : 0);
+    bool is_load = lifetime->begin != 0 &&
+                   hr__attribution_category(&search->given->attribution, lifetime->context) ==
+                       HR__CATEGORY_FORWARD;
+    if (is_load)
+        search->asked_bytes[bucket_of(search, born)] += lifetime->size_bytes;
     if (index == NO_GROUP)
         return;
     group *own = &search->groups[index];
     flow *flows = &search->flows[index * search->bucket_count];
     bool is_left = lifetime->end > horizon;
-    size_t born = step_of(search, lifetime->begin != 0 ? lifetime->begin - 1 : 0);
+    own->alive_count += is_left;
+    if (is_load)
+        flows[bucket_of(search, born)].asked_bytes += lifetime->size_bytes;
     size_t died = is_left ? search->end_count - 1 : step_of(search, lifetime->end - 1);
 
     if (died > born || is_left) { /* it is there between steps */
@@ -165,11 +193,14 @@ static void add_lifetime(leak_search *search, const hr__lifetime *lifetime)
     if (lifetime->begin == 0 || died < born + LONG_LIVED_STEPS)
         return;
     flows[bucket_of(search, born)].born_bytes += lifetime->size_bytes;
-    if (is_left) {
+    bool is_of_setup = own->key >= search->given->model->stack_count &&
+                       bucket_of(search, born) < search->first_bucket; /* of that size by chance */
+    if (is_left && !is_of_setup) {
         own->left_bytes += lifetime->size_bytes;
         own->left_count++;
         own->context = lifetime->context;
-    } else {
+        own->passes |= UINT64_C(1) << search->given->roles.pass_of[lifetime_index] % 64;
+    } else if (!is_left) {
         flows[bucket_of(search, died)].died_bytes += lifetime->size_bytes;
     }
 }
@@ -178,7 +209,7 @@ static void add_lifetime(leak_search *search, const hr__lifetime *lifetime)
 static hr_status choose_groups(leak_search *search)
 {
     const hr__timeline *timeline = &search->given->timeline;
-    uint32_t horizon = search->given->horizon_instant;
+    uint32_t horizon = search->horizon;
     size_t key_count = search->given->model->stack_count + SIZE_GROUPS;
     uint64_t *alive_bytes = hr__host_alloc_zeroed(key_count, sizeof *alive_bytes);
     search->group_of = hr__host_alloc(key_count * sizeof *search->group_of);
@@ -226,7 +257,7 @@ static hr_status make_flows(leak_search *search)
         return hr__fail_host_memory(flow_count * sizeof *search->flows, "the search for leaks");
     for (size_t i = 0; i < timeline->lifetime_count; i++)
         if (!search->given->is_kept_graph[i])
-            add_lifetime(search, &timeline->lifetimes[i]);
+            add_lifetime(search, i);
     for (size_t i = 0; i < search->group_count; i++) {
         flow *flows = &search->flows[i * search->bucket_count];
         for (size_t k = 1; k < search->bucket_count; k++)
@@ -242,19 +273,42 @@ typedef struct third {
     size_t birth_buckets;
 } third;
 
+/* Without steps: does the program go round, and does what stays come from more than one round? */
+static bool goes_round(const leak_search *search, const group *own, const third thirds[3],
+                       const uint64_t freed_bytes[3])
+{
+    hr__category category = hr__attribution_category(&search->given->attribution, own->context);
+    bool is_of_a_pass = category == HR__CATEGORY_FORWARD || category == HR__CATEGORY_BACKWARD;
+    if (category == HR__CATEGORY_WEIGHTS || category == HR__CATEGORY_LOADED)
+        return false; /* a model that is being loaded */
+    if (is_of_a_pass && __builtin_popcountll(own->passes) < FEWEST_PASSES)
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        if (freed_bytes[i] / LEAST_TURNOVER < thirds[i].born_bytes)
+            return false;
+    return true;
+}
+
 static bool goes_on(const leak_search *search, size_t index)
 {
     const flow *flows = &search->flows[index * search->bucket_count];
     const group *own = &search->groups[index];
     size_t span = search->usable_count - search->first_bucket;
     third thirds[3] = {{0}};
+    uint64_t freed_bytes[3] = {0};
+    if (!search->has_steps && hr__attribution_category(&search->given->attribution, own->context) ==
+                                  HR__CATEGORY_KV_CACHE)
+        return false; /* pages of one long request */
     for (size_t k = 0; k < span; k++) {
         third *into = &thirds[k * 3 / span];
+        freed_bytes[k * 3 / span] += search->freed_bytes[search->first_bucket + k];
         const flow *from = &flows[search->first_bucket + k];
         into->born_bytes += from->born_bytes;
         into->died_bytes += from->died_bytes;
         into->birth_buckets += from->born_bytes != 0;
     }
+    if (!search->has_steps && !goes_round(search, own, thirds, freed_bytes))
+        return false;
     size_t needed = search->has_steps ? 1 : 2; /* buckets with births, in each third */
     size_t births = 0;
     double born = 0;
@@ -273,6 +327,24 @@ static bool goes_on(const leak_search *search, size_t index)
            (double)thirds[2].born_bytes >= LEAST_LATE_RATE * born / 3;
 }
 
+/* Do batches grow, and that block with them? A warm-up of lengths, or a data set sorted by length,
+ * makes everything of a forward pass longer; what collects grows while the rest stays. */
+static bool grows_with_load(const leak_search *search, const flow *flows)
+{
+    size_t first = search->first_bucket, end = search->bucket_count - 1, reach = (end - first) / 3;
+    double early = 0, late = 0, early_load = 0, late_load = 0;
+    for (size_t k = 0; k < reach; k++) {
+        size_t from = first + k, to = end - 1 - k;
+        early += (double)flows[from].between_bytes;
+        late += (double)flows[to].between_bytes;
+        early_load += (double)(search->asked_bytes[from] - flows[from].asked_bytes);
+        late_load += (double)(search->asked_bytes[to] - flows[to].asked_bytes);
+    }
+    if (early <= 0 || early_load <= 0)
+        return false;
+    return late_load / early_load - 1 >= LEAST_LOAD_GROWTH * (late / early - 1);
+}
+
 /* One block, replaced by a longer one again and again. Steps must be known, or the line must be
  * outside of every module: a key/value cache within one long request grows in the same way. */
 static bool only_grows(const leak_search *search, size_t index)
@@ -280,7 +352,8 @@ static bool only_grows(const leak_search *search, size_t index)
     const group *own = &search->groups[index];
     const flow *flows = &search->flows[index * search->bucket_count];
     hr__category category = hr__attribution_category(&search->given->attribution, own->context);
-    if (category == HR__CATEGORY_KV_CACHE || (!search->has_steps && category != HR__CATEGORY_OTHER))
+    if (category == HR__CATEGORY_KV_CACHE || own->alive_count > MOST_GROWING ||
+        (!search->has_steps && category != HR__CATEGORY_OTHER))
         return false;
     size_t rises = 0, moves = 0;
     for (size_t k = search->first_bucket; k + 1 < search->bucket_count; k++) {
@@ -289,7 +362,7 @@ static bool only_grows(const leak_search *search, size_t index)
         rises += flows[k].between_bytes > flows[k - 1].between_bytes;
         moves++;
     }
-    return moves >= FEWEST_STEPS && rises * 10 >= moves * 7;
+    return moves >= FEWEST_STEPS && rises * 10 >= moves * 7 && !grows_with_load(search, flows);
 }
 
 static void judge_groups(leak_search *search)
@@ -340,7 +413,7 @@ static bool is_graph(const leak_search *search)
     uint64_t asked = 0, left = 0;
     for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
         const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
-        if (lifetime->begin < given->horizon_instant &&
+        if (lifetime->begin < search->horizon &&
             hr__attribution_category(&given->attribution, lifetime->context) ==
                 HR__CATEGORY_FORWARD)
             asked += lifetime->size_bytes;
@@ -472,20 +545,28 @@ static void tell(leak_search *search, leak *found)
     if (finding->where_count == 0 && found->is_backward)
         hr__finding_where(finding, "%s",
                           hr__doctor_place(given, hr__doctor_backward_context(given)));
-    hr__finding_evidence(finding,
-                         "%llu blocks asked for at %zu different stack%s stayed until %s; hardly "
-                         "any was given back.",
-                         (unsigned long long)found->block_count, found->stack_count,
-                         found->stack_count == 1 ? "" : "s",
-                         given->failure.has_happened ? "the failure" : "the end of the work");
+    const char *until = given->failure.has_happened                 ? "the failure"
+                        : search->horizon != given->horizon_instant ? "the peak of the run"
+                                                                    : "the end of the work";
+    if (found->stack_count == 0)
+        hr__finding_evidence(finding, "%llu blocks of one size, without a stack, stayed until %s.",
+                             (unsigned long long)found->block_count, until);
+    else
+        hr__finding_evidence(finding,
+                             "%llu block%s, asked for by %zu stack%s, stayed until %s; hardly any "
+                             "was given back.",
+                             (unsigned long long)found->block_count,
+                             found->block_count == 1 ? "" : "s", found->stack_count,
+                             found->stack_count == 1 ? "" : "s", until);
     if (search->has_steps)
         hr__finding_evidence(finding,
-                             "%zu steps were found by %s; new ones stay in every third of them.",
+                             "%zu steps were found by %s; at their beginning, in their middle and "
+                             "at their end new blocks come and stay.",
                              search->end_count - 1, given->steps.basis);
     else
         hr__finding_evidence(finding,
-                             "No steps were found; the trace was cut into %d equal parts, "
-                             "and new ones stay in nearly all of them.",
+                             "No steps were found; the trace was cut into %d equal parts, and new "
+                             "blocks come and stay in nearly all of them.",
                              SLICES);
     tell_exhaustion(search, found, finding);
     add_remedies(finding, found);
@@ -578,10 +659,10 @@ static hr_status search_and_tell(leak_search *search)
     return tell_leaks(search);
 }
 
-hr_status hr__doctor_leak(hr__case *given)
+static hr_status search_up_to(hr__case *given, uint32_t horizon)
 {
-    leak_search search = {.given = given};
-    if (given->horizon_instant < SLICES)
+    leak_search search = {.given = given, .horizon = horizon};
+    if (horizon < SLICES)
         return HR_OK;
     hr_status status = search_and_tell(&search);
     hr__host_free(search.ends);
@@ -589,4 +670,27 @@ hr_status hr__doctor_leak(hr__case *given)
     hr__host_free(search.groups);
     hr__host_free(search.flows);
     return status;
+}
+
+/* Did nearly all of the work come before the peak? In steps, where they are known. */
+static bool is_peak_late(const hr__case *given)
+{
+    uint64_t at_peak = hr__step_of_instant(&given->steps, given->peak_instant);
+    uint64_t at_end = hr__step_of_instant(&given->steps, given->horizon_instant);
+    if (at_end < FEWEST_STEPS) {
+        at_peak = given->peak_instant;
+        at_end = given->horizon_instant;
+    }
+    return at_peak * 4 >= at_end * 3;
+}
+
+/* What piles up in a loop goes when the loop is left, and the program may go on (a test set, a
+ * barrier): then it is seen at the peak only. A peak that comes early is not looked at: what is
+ * collected in one epoch, or one evaluation, and let go at its end, is no leak. */
+hr_status hr__doctor_leak(hr__case *given)
+{
+    HR__TRY(search_up_to(given, given->horizon_instant));
+    if (given->leaked_bytes != 0 || given->failure.has_happened || !is_peak_late(given))
+        return HR_OK;
+    return search_up_to(given, given->peak_instant);
 }

@@ -326,6 +326,12 @@ static answer is_capped(inquiry *given)
             : has_room.truth == NO      ? ", but the card itself had too little free"
             : idle_is_short.truth == NO ? ", but what PyTorch had idle would have done"
                                         : ", while the card itself had room");
+    else if (is_known(said->allocated_bytes) && is_known(said->tried_bytes))
+        SAY(given, "The limit: allocated %s + request %s = %s, and %s are allowed: %s.",
+            size(said->allocated_bytes).text, size(said->tried_bytes).text, size(wanted.low).text,
+            size(limit).text,
+            wanted.low > limit ? "over it, whatever is reserved besides"
+                               : "within it; what is reserved besides is not said");
     else
         SAY(given, "A limit of %s is set; how near it was is not said.", size(limit).text);
     return result;

@@ -144,7 +144,7 @@ static hr_status tell_lines(hr__case *given, const hr__peak *peak, hr__finding_d
     const line_sum *rest = &lines[frame_count];
     if (percent_of(rest->bytes, peak->live_bytes) >= 5)
         hr__finding_evidence(finding,
-                             "%s has no line of the program: autograd's threads, or no stack.",
+                             "%s have no line of the program: autograd's threads, or no stack.",
                              hr__format_size(rest->bytes, bytes));
     hr__host_free(lines);
     return HR_OK;

@@ -539,6 +539,8 @@ static void tell(const bargain *deal, hr__finding_draft *finding)
 
 hr_status hr__peak_remedies(hr__case *given, const hr__peak *peak, hr__finding_draft *finding)
 {
+    if (given->is_explained)
+        return HR_OK; /* what they would save is what the leak or the graph holds */
     bool has_broken_off = peak->has_broken_off;
     bargain deal = {
         .given = given,

@@ -8,6 +8,7 @@
 #include <stdlib.h> /* qsort */
 
 #include "doctor/doctor.h"
+#include "base/host_memory.h"
 
 enum {
     COMMON_PERCENT = 90, /* of the bytes must have gone through the line that is called common */
@@ -35,26 +36,6 @@ const char *hr__doctor_place(hr__case *given, uint32_t context)
     return place_of_stack(given, hr__model_stack_of(given->model, context));
 }
 
-static bool has_frame(const hr__model *model, uint32_t stack, uint32_t frame)
-{
-    hr__model_stack frames = model->stacks[stack];
-    for (uint32_t i = 0; i < frames.count; i++)
-        if (model->frame_ids[frames.first + i] == frame)
-            return true;
-    return false;
-}
-
-static bool is_common(const hr__model *model, const hr__weighed_stack *stacks, size_t count,
-                      uint32_t frame)
-{
-    double with = 0, all = 0;
-    for (size_t i = 0; i < count && i < MOST_COMPARED; i++) {
-        all += (double)stacks[i].bytes;
-        with += has_frame(model, stacks[i].stack, frame) ? (double)stacks[i].bytes : 0;
-    }
-    return with * 100 >= all * COMMON_PERCENT;
-}
-
 static int heavier_first(const void *left, const void *right)
 {
     const hr__weighed_stack *one = left, *other = right;
@@ -63,19 +44,49 @@ static int heavier_first(const void *left, const void *right)
     return (one->stack > other->stack) - (one->stack < other->stack);
 }
 
+/* By frame: the bytes of the stacks that went through it, each stack once. Frames times stacks
+ * would be too many of a program that calls itself. */
+static bool weigh_frames(const hr__model *model, const hr__weighed_stack *stacks, size_t count,
+                         double *bytes_through)
+{
+    uint32_t *seen_in = hr__host_alloc_zeroed(model->frame_count, sizeof *seen_in); /* plus 1 */
+    if (seen_in == NULL)
+        return false;
+    for (size_t i = 0; i < count && i < MOST_COMPARED; i++) {
+        hr__model_stack frames = model->stacks[stacks[i].stack];
+        for (uint32_t k = 0; k < frames.count; k++) {
+            uint32_t frame = model->frame_ids[frames.first + k];
+            bytes_through[frame] += seen_in[frame] != i + 1 ? (double)stacks[i].bytes : 0;
+            seen_in[frame] = (uint32_t)i + 1;
+        }
+    }
+    hr__host_free(seen_in);
+    return true;
+}
+
 static void add_common(hr__case *given, const hr__weighed_stack *stacks, size_t count,
                        hr__finding_draft *finding)
 {
     const hr__model *model = given->model;
     hr__model_stack heaviest = model->stacks[stacks[0].stack];
+    double all_bytes = 0;
+    double *bytes_through = hr__host_alloc_zeroed(model->frame_count, sizeof *bytes_through);
+    if (bytes_through == NULL || !weigh_frames(model, stacks, count, bytes_through)) {
+        given->draft->has_failed = true; /* the draft cannot be finished: HR_ERR_HOST_MEMORY */
+        hr__host_free(bytes_through);
+        return;
+    }
+    for (size_t i = 0; i < count && i < MOST_COMPARED; i++)
+        all_bytes += (double)stacks[i].bytes;
     for (uint32_t i = 0; i < heaviest.count; i++) {
         uint32_t frame = model->frame_ids[heaviest.first + i];
         if (hr__attribution_is_users(&given->attribution, frame) &&
-            is_common(model, stacks, count, frame)) {
+            bytes_through[frame] * 100 >= all_bytes * COMMON_PERCENT) {
             hr__finding_where(finding, "%s", text_of_frame(given, frame));
-            return;
+            break;
         }
     }
+    hr__host_free(bytes_through);
 }
 
 static void add_own(hr__case *given, const hr__weighed_stack *stacks, size_t count,
@@ -94,6 +105,20 @@ void hr__doctor_places(hr__case *given, hr__weighed_stack *stacks, size_t count,
     qsort(stacks, count, sizeof *stacks, heavier_first);
     add_common(given, stacks, count, finding);
     add_own(given, stacks, count, finding);
+}
+
+void hr__doctor_calls(hr__case *given, hr__weighed_stack *stacks, size_t count,
+                      hr__finding_draft *finding)
+{
+    if (count == 0)
+        return;
+    qsort(stacks, count, sizeof *stacks, heavier_first);
+    hr__model_stack heaviest = given->model->stacks[stacks[0].stack];
+    size_t caller = hr__attribution_caller(&given->attribution, heaviest);
+    if (caller != HR__NO_FRAME)
+        hr__finding_where(finding, "%s",
+                          text_of_frame(given, given->model->frame_ids[heaviest.first + caller]));
+    hr__doctor_places(given, stacks, count, finding);
 }
 
 void hr__doctor_lines(hr__case *given, hr__weighed_stack *stacks, size_t count,

@@ -219,6 +219,15 @@ static void conclude_healthy(hr__case *given)
                            size_text(given, timeline->peak_reserved_bytes), but);
 }
 
+/* ", at train.py:12 main": who asked for what failed. */
+static const char *at_request(hr__case *given)
+{
+    if (given->failure.event >= given->trace->event_count)
+        return "";
+    const char *place = hr__doctor_place(given, given->trace->events[given->failure.event].context);
+    return place[0] != '\0' ? hr__diagnosis_text(given->draft, ", at %s", place) : "";
+}
+
 /* The rule wants the card. A recording does not name it, but says what there was for PyTorch: what
  * it held, and what was free. Who else held how much is not known then. */
 static hr__number_verdict judge_numbers(hr__case *given)
@@ -236,9 +245,24 @@ static hr__number_verdict judge_numbers(hr__case *given)
                              size_text(given, numbers.total_bytes));
     }
     hr__number_verdict judged = hr__numbers_judge(&numbers, given->draft);
+    if (judged.verdict == HR_VERDICT_TOO_LARGE && given->failure.limit_most_bytes != 0) {
+        judged.confidence = HR_CONFIDENCE_LOW;
+        hr__diagnosis_reason(
+            given->draft, "The limit is an estimate, half way between what was granted and what "
+                          "was refused; were it near the upper end, the verdict would be capped.");
+    }
     if (!is_card_known && judged.confidence == HR_CONFIDENCE_HIGH &&
         judged.verdict == HR_VERDICT_GENUINE)
         judged.confidence = HR_CONFIDENCE_MEDIUM;
+    /* The rest of the card may be others', and the request none too large for it. */
+    if (numbers.total_bytes != given->failure.numbers.total_bytes &&
+        judged.verdict == HR_VERDICT_TOO_LARGE) {
+        judged.confidence = HR_CONFIDENCE_LOW;
+        hr__diagnosis_reason(given->draft,
+                             "That holds if the card has no more than these %s. If it has, others "
+                             "hold the rest of it, and they are the cause.",
+                             size_text(given, numbers.total_bytes));
+    }
     return judged;
 }
 
@@ -249,6 +273,7 @@ static void conclude_by_numbers(hr__case *given)
     hr__number_verdict judged = judge_numbers(given);
     const char *tried = size_text(given, numbers->tried_bytes);
     const char *allocated = size_text(given, numbers->allocated_bytes);
+    hr__doctor_refusal(given, judged.verdict);
     switch (judged.verdict) {
     case HR_VERDICT_FRAGMENTATION:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -265,8 +290,8 @@ static void conclude_by_numbers(hr__case *given)
         break;
     case HR_VERDICT_TOO_LARGE:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Too large: one request for %s, more than there is altogether.",
-                               tried);
+                               "Too large: one request for %s%s, more than there is altogether.",
+                               tried, at_request(given));
         break;
     case HR_VERDICT_OUTSIDE:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -306,30 +331,46 @@ static bool explains_failure(const hr__case *given, uint64_t bytes)
     return bytes >= given->peak_bytes / LEAK_SHARE && bytes + idle >= numbers->tried_bytes;
 }
 
+static bool is_kept_graph_the_cause(const hr__case *given)
+{
+    return given->kept_graph_bytes != 0 &&
+           given->kept_graph_bytes >= given->peak_bytes / KEPT_GRAPH_SHARE &&
+           (!given->failure.has_happened || explains_failure(given, given->kept_graph_bytes));
+}
+
+static bool is_leak_the_cause(const hr__case *given)
+{
+    return given->leaked_bytes != 0 &&
+           (!given->failure.has_happened || explains_failure(given, given->leaked_bytes));
+}
+
+/* What the numbers say: at the failure, or where most was alive. */
+static void keep_numbers(hr__case *given)
+{
+    hr_memory_numbers *numbers = &given->draft->numbers;
+    *numbers = given->failure.numbers;
+    given->draft->error_count = given->failure.is_replayed ? 0 : given->failure.failure_count;
+    if (given->failure.has_happened)
+        return;
+    uint64_t reserved = hr__timeline_reserved_at(&given->timeline, given->peak_instant);
+    numbers->device = given->trace->device;
+    numbers->allocated_bytes = given->peak_bytes;
+    if (given->timeline.is_reserved_known && reserved >= given->peak_bytes)
+        numbers->reserved_bytes = reserved;
+    if (given->options->card_bytes != 0)
+        numbers->total_bytes = given->options->card_bytes;
+}
+
 static void conclude(hr__case *given)
 {
-    bool has_failed = given->failure.has_happened;
-    given->draft->numbers = given->failure.numbers;
-    if (!has_failed) {
-        uint64_t reserved = hr__timeline_reserved_at(&given->timeline, given->peak_instant);
-        given->draft->numbers.device = given->trace->device;
-        given->draft->numbers.allocated_bytes = given->peak_bytes;
-        if (given->timeline.is_reserved_known && reserved >= given->peak_bytes)
-            given->draft->numbers.reserved_bytes = reserved;
-        if (given->options->card_bytes != 0)
-            given->draft->numbers.total_bytes = given->options->card_bytes;
-    }
-    given->draft->error_count = given->failure.is_replayed ? 0 : given->failure.failure_count;
-    if (given->kept_graph_bytes >= given->peak_bytes / KEPT_GRAPH_SHARE &&
-        given->kept_graph_bytes != 0 &&
-        (!has_failed || explains_failure(given, given->kept_graph_bytes)))
+    keep_numbers(given);
+    if (is_kept_graph_the_cause(given))
         conclude_kept_graph(given);
-    else if (given->leaked_bytes != 0 &&
-             (!has_failed || explains_failure(given, given->leaked_bytes)))
+    else if (is_leak_the_cause(given))
         conclude_leak(given);
     else if (given->is_stranded)
         conclude_stranded(given);
-    else if (has_failed)
+    else if (given->failure.has_happened)
         conclude_by_numbers(given);
     else
         conclude_healthy(given);
@@ -342,6 +383,7 @@ static hr_status examine(hr__case *given)
     HR__TRY(open_case(given));
     HR__TRY(hr__doctor_kept_graph(given));
     HR__TRY(hr__doctor_leak(given));
+    given->is_explained = is_kept_graph_the_cause(given) || is_leak_the_cause(given);
     HR__TRY(hr__doctor_stranded(given));
     HR__TRY(hr__doctor_fragmentation(given));
     HR__TRY(hr__doctor_held(given));
@@ -401,18 +443,18 @@ static hr_status examine_trace(const hr_recording *recording, const hr__model *m
     return status;
 }
 
-hr_status hr__doctor_recording(const hr_recording *recording, const hr_doctor_options *options,
-                               hr__diagnosis_draft *draft)
+static hr_status examine_device(const hr_recording *recording, const hr__model_trace *trace,
+                                const hr_doctor_options *options, hr__diagnosis_draft *draft)
 {
     const hr__model *model = recording->model;
-    const hr__model_trace *trace = choose_trace(model);
-    if (trace == NULL)
-        return examine_segments(model, draft);
-
     bool is_whole = false, fits = true;
-    HR__TRY(hr__trace_begins_at_nothing(model, trace, &is_whole));
-    if (is_whole)
-        HR__TRY(hr__layout_of_end_fits(model, trace, &fits));
+    hr_status followed = hr__trace_begins_at_nothing(model, trace, &is_whole);
+    if (followed == HR_OK && is_whole)
+        followed = hr__layout_of_end_fits(model, trace, &fits);
+    if (followed == HR_ERR_UNSUPPORTED) /* more segments than can be followed */
+        fits = true;
+    else if (followed != HR_OK)
+        return followed;
     if (fits)
         return examine_trace(recording, model, trace, options, draft);
 
@@ -423,4 +465,42 @@ hr_status hr__doctor_recording(const hr_recording *recording, const hr_doctor_op
     hr_status status = examine_trace(recording, &view.model, &view.trace, options, draft);
     hr__model_view_deinit(&view);
     return status;
+}
+
+/* A model that is spread over several GPUs may be healthy on one and leak on another. The first of
+ * the others that is not healthy takes the place of the one that was looked at. */
+static hr_status look_at_the_others(const hr_recording *recording, const hr__model_trace *judged,
+                                    const hr_doctor_options *options, hr__diagnosis_draft *draft)
+{
+    const hr__model *model = recording->model;
+    for (size_t i = 0; i < model->trace_count; i++) {
+        const hr__model_trace *trace = &model->traces[i];
+        if (trace == judged || trace->device == HR__HOST_DEVICE || trace->event_count == 0)
+            continue;
+        hr__diagnosis_draft other;
+        hr__diagnosis_init(&other, draft->source);
+        hr_status status = examine_device(recording, trace, options, &other);
+        if (status == HR_OK && other.verdict != HR_VERDICT_HEALTHY) {
+            hr__diagnosis_reason(&other,
+                                 "This is device %d; device %d, which is busier, is healthy.",
+                                 (int)trace->device, (int)judged->device);
+            hr__diagnosis_replace(draft, &other);
+            return HR_OK;
+        }
+        hr__diagnosis_deinit(&other);
+        HR__TRY(status);
+    }
+    return HR_OK;
+}
+
+hr_status hr__doctor_recording(const hr_recording *recording, const hr_doctor_options *options,
+                               hr__diagnosis_draft *draft)
+{
+    const hr__model_trace *trace = choose_trace(recording->model);
+    if (trace == NULL)
+        return examine_segments(recording->model, draft);
+    HR__TRY(examine_device(recording, trace, options, draft));
+    return draft->verdict == HR_VERDICT_HEALTHY
+               ? look_at_the_others(recording, trace, options, draft)
+               : HR_OK;
 }

@@ -195,6 +195,8 @@ hr_status hr__doctor_try_settings(const hr__case *given, hr__tried_settings *out
     hr__replay_notes notes;
     hr__arena arena;
     *out = (hr__tried_settings){.count = 0};
+    if (!hr__doctor_can_replay(given))
+        return HR_OK;
     hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
     hr__replay_notes_init(&notes, &arena);
     hr_status status = hr__replay_work_init(
@@ -295,7 +297,7 @@ static const char *how_of(hr__case *given, const hr__tried_settings *tried,
 {
     const char *before =
         tried->recorded_conf[0] != '\0'
-            ? hr__diagnosis_text(given->draft, "  # instead of \"%.80s\"", tried->recorded_conf)
+            ? hr__diagnosis_text(given->draft, "\n# instead of %.60s", tried->recorded_conf)
             : "";
     switch (one->kind) {
     case HR__SETTING_DEFAULTS:

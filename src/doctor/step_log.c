@@ -6,6 +6,12 @@
  * which; here are the words, and what usually is the cause. The line of the program is in a
  * recording only, so the last remedy is how to make one.
  *
+ * One text may hold several runs, ranks and devices, and the memory of the host besides that of the
+ * card. Of runs the last is judged, of ranks the one that grows most; the host's memory is judged
+ * by itself. A log may say what is free instead of what is used, or percentages of a card whose
+ * size nobody knows: then levels are words of their own, and the end of the card is known without
+ * its size.
+ *
  * Where a log also says what is reserved, much more of that than is allocated is a finding of its
  * own. It is no verdict: between two steps little is alive, and what is reserved is what the step
  * needed at its peak. Only against a peak of allocated bytes does it prove fragmentation. */
@@ -24,6 +30,10 @@ typedef struct steps_case {
     const hr__step_log *log;
     const hr_doctor_options *options; /* or NULL */
     hr__diagnosis_draft *draft;
+    size_t first, end; /* points of the run that is judged */
+    size_t run_count;  /* in the log */
+    size_t rank_count; /* or devices, this one included */
+    double most_free;  /* is_free: of all points */
     hr__trend trend;
     hr__trend reserved; /* TOO_SHORT where it is not logged */
     uint64_t peak_bytes, last_bytes;
@@ -38,9 +48,18 @@ static uint64_t whole_bytes(double bytes)
     return bytes <= 0 ? 0 : (uint64_t)(bytes < most ? bytes + 0.5 : most);
 }
 
+static bool is_percent(const steps_case *judged)
+{
+    return judged->log->is_share && (judged->options == NULL || judged->options->card_bytes == 0);
+}
+
 static const char *size_of(steps_case *judged, double bytes)
 {
     char text[HR__SIZE_TEXT_BYTES];
+    if (is_percent(judged))
+        return hr__diagnosis_text(judged->draft, "%.*f %%",
+                                  bytes < HR__STEP_SHARE_OF_ALL / 100 ? 3 : 1,
+                                  100 * bytes / HR__STEP_SHARE_OF_ALL);
     return hr__diagnosis_text(judged->draft, "%s", hr__format_size(whole_bytes(bytes), text));
 }
 
@@ -51,6 +70,26 @@ static const char *count_of(steps_case *judged, double count)
         return hr__diagnosis_text(judged->draft, "%.0e", count);
     return hr__diagnosis_text(judged->draft, "%.*f", count < 10 && count != (double)(int)count,
                               count);
+}
+
+/* A level of what is used, as the log says it. */
+static const char *level_of(steps_case *judged, double bytes)
+{
+    return size_of(judged, judged->log->is_free ? judged->most_free - bytes : bytes);
+}
+
+/* What grows, for the middle of a sentence: "memory". */
+static const char *subject_of(const steps_case *judged)
+{
+    return judged->log->is_host ? "host memory" : judged->log->is_free ? "free memory" : "memory";
+}
+
+/* "memory grows". */
+static const char *growth_of(const steps_case *judged)
+{
+    return judged->log->is_free   ? "free memory falls"
+           : judged->log->is_host ? "host memory grows"
+                                  : "memory grows";
 }
 
 /* What the memory is called in the log, for the middle of a sentence. */
@@ -73,28 +112,39 @@ static uint64_t card_bytes(const steps_case *judged)
     return judged->options != NULL ? judged->options->card_bytes : 0;
 }
 
+/* Where it ends, in the units of the trend; 0 = not known. */
+static double end_level(const steps_case *judged)
+{
+    if (judged->log->is_host)
+        return 0;
+    if (is_percent(judged))
+        return HR__STEP_SHARE_OF_ALL;
+    return judged->log->is_free ? judged->most_free : (double)card_bytes(judged);
+}
+
 /* Steps from the end of the log until the card is full. */
 static double steps_left(const steps_case *judged)
 {
-    double room = (double)card_bytes(judged) - judged->trend.to_bytes;
+    double room = end_level(judged) - judged->trend.to_bytes;
     return room > 0 ? room / judged->trend.bytes_per_step : 0;
 }
 
 static const char *end_of_the_run(steps_case *judged)
 {
     const hr__trend *trend = &judged->trend;
-    if (card_bytes(judged) == 0)
+    if (end_level(judged) <= 0)
         return hr__diagnosis_text(judged->draft, "each GiB that is free lasts %s %ss",
                                   count_of(judged, GIB / trend->bytes_per_step), per_step(judged));
+    const char *card =
+        is_percent(judged) || judged->log->is_free
+            ? "the card"
+            : hr__diagnosis_text(judged->draft, "a card of %s", size_of(judged, end_level(judged)));
     if (steps_left(judged) <= 0)
-        return hr__diagnosis_text(judged->draft, "a card of %s is full already",
-                                  size_of(judged, (double)card_bytes(judged)));
+        return hr__diagnosis_text(judged->draft, "%s is full already", card);
     if (trend->has_restarts || judged->log->step_name[0] == 'l')
-        return hr__diagnosis_text(judged->draft, "a card of %s is full after about %s %ss more",
-                                  size_of(judged, (double)card_bytes(judged)),
+        return hr__diagnosis_text(judged->draft, "%s is full after about %s %ss more", card,
                                   count_of(judged, steps_left(judged)), per_step(judged));
-    return hr__diagnosis_text(judged->draft, "a card of %s is full at about %s %s",
-                              size_of(judged, (double)card_bytes(judged)), per_step(judged),
+    return hr__diagnosis_text(judged->draft, "%s is full at about %s %s", card, per_step(judged),
                               count_of(judged, trend->last_step + steps_left(judged)));
 }
 
@@ -132,21 +182,48 @@ static void add_leak_remedies(hr__finding_draft *finding)
         "# then: headroom doctor run.pickle");
 }
 
+static void add_host_remedies(hr__finding_draft *finding)
+{
+    hr__finding_remedy(finding,
+                       "look for what is kept on the host per step: outputs and losses in lists, "
+                       "logs, caches of the dataset",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "a line each",
+                       "history.append(loss.item())  # not: history.append(loss)\n"
+                       "outputs.clear()  # once they are used");
+    hr__finding_remedy(finding,
+                       "keep samples in arrays, not in lists of Python objects: workers copy every "
+                       "page of those that they look at",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "some lines of the dataset",
+                       "self.samples = numpy.array(samples)  # not: list(samples)");
+    hr__finding_remedy(finding, "find the line: compare what Python holds some steps apart",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one short run, slower",
+                       "import tracemalloc; tracemalloc.start()\n"
+                       "...  # some steps\n"
+                       "print(tracemalloc.take_snapshot().statistics(\"lineno\")[:10])");
+}
+
+static const char *capital(steps_case *judged, const char *words)
+{
+    return hr__diagnosis_text(judged->draft, "%c%s", words[0] - 'a' + 'A', words + 1);
+}
+
 static void add_leak(steps_case *judged)
 {
     const hr__trend *trend = &judged->trend;
     const char *pace = size_of(judged, trend->bytes_per_step);
-    hr__finding_draft *finding =
-        hr__diagnosis_add(judged->draft, "leak", whole_bytes(trend->grown_bytes),
-                          "Memory grows by %s per %s and does not stop; %s.", pace,
-                          per_step(judged), end_of_the_run(judged));
-    hr__finding_evidence(finding, "From %s %s to %s, %s went from %s to %s: %s more.",
-                         per_step(judged), count_of(judged, trend->from_step),
-                         count_of(judged, trend->to_step), memory_name(judged),
-                         size_of(judged, trend->from_bytes), size_of(judged, trend->to_bytes),
-                         size_of(judged, trend->grown_bytes));
-    hr__finding_evidence(finding, "In the last third of the log it grew by %s per %s.",
-                         size_of(judged, trend->last_bytes_per_step), per_step(judged));
+    hr__finding_draft *finding = hr__diagnosis_add(
+        judged->draft, "leak", is_percent(judged) ? HR_UNKNOWN : whole_bytes(trend->grown_bytes),
+        "%s by %s per %s and does not stop; %s.", capital(judged, growth_of(judged)), pace,
+        per_step(judged), end_of_the_run(judged));
+    hr__finding_evidence(
+        finding, "From %s %s to %s, %s went from %s to %s: %s.", per_step(judged),
+        count_of(judged, trend->from_step), count_of(judged, trend->to_step), memory_name(judged),
+        level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes),
+        hr__diagnosis_text(judged->draft, "%s %s", size_of(judged, trend->grown_bytes),
+                           judged->log->is_free ? "less" : "more"));
+    hr__finding_evidence(finding, "In the last third of the log %s by %s per %s.",
+                         growth_of(judged), size_of(judged, trend->last_bytes_per_step),
+                         per_step(judged));
     hr__finding_evidence(finding, "About that line the figures scatter by %s.",
                          size_of(judged, trend->noise_bytes));
     if (judged->log->is_peak)
@@ -154,28 +231,44 @@ static void add_leak(steps_case *judged)
                              "The figure never falls, as a peak that is kept would not; but it "
                              "rises again and again, and the peaks of a load that varies do so "
                              "ever more rarely.");
-    add_leak_remedies(finding);
+    if (judged->log->is_host)
+        add_host_remedies(finding);
+    else
+        add_leak_remedies(finding);
+}
+
+/* " in the last of 3 runs", " on rank 2 of 4"; "" where there is one. */
+static const char *which_of_several(steps_case *judged)
+{
+    const char *run = "", *rank = "";
+    if (judged->run_count > 1)
+        run = hr__diagnosis_text(judged->draft, " in the last of %zu runs", judged->run_count);
+    if (judged->rank_count > 1)
+        rank = hr__diagnosis_text(judged->draft, " on rank %d, of %zu ranks", judged->log->rank,
+                                  judged->rank_count);
+    return hr__diagnosis_text(judged->draft, "%s%s", run, rank);
 }
 
 static void conclude_leak(steps_case *judged)
 {
     const hr__trend *trend = &judged->trend;
     add_leak(judged);
-    hr__diagnosis_reason(judged->draft,
-                         "Over the later two thirds it grows by %s per %s, %s times the "
-                         "uncertainty of that figure, which comes from the scatter.",
-                         size_of(judged, trend->bytes_per_step), per_step(judged),
-                         trend->strength < 1000 ? count_of(judged, trend->strength)
-                                                : "more than 1000");
+    hr__diagnosis_reason(
+        judged->draft,
+        "Over the later two thirds %s by %s per %s, %s times the "
+        "uncertainty of that figure, which comes from the scatter.",
+        growth_of(judged), size_of(judged, trend->bytes_per_step), per_step(judged),
+        trend->strength < 1000 ? count_of(judged, trend->strength) : "more than 1000");
     hr__diagnosis_reason(judged->draft,
                          "The last third grows at no less than half the pace of the third before "
                          "it, no single jump makes up the growth, and the end is the highest: "
                          "not a cache that fills, not a change of level, not a load that varies.");
     hr__diagnosis_conclude(judged->draft, HR_VERDICT_LEAK, trend->confidence,
-                           "A leak: memory grows by %s per %s up to the end of the log, from %s "
-                           "to %s; %s.",
+                           "A leak%s: %s by %s per %s up to the end of the log, from %s to %s; "
+                           "%s.",
+                           which_of_several(judged), growth_of(judged),
                            size_of(judged, trend->bytes_per_step), per_step(judged),
-                           size_of(judged, trend->from_bytes), size_of(judged, trend->to_bytes),
+                           level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes),
                            end_of_the_run(judged));
 }
 
@@ -184,28 +277,33 @@ static void conclude_leak(steps_case *judged)
 static const char *what_was_seen(steps_case *judged)
 {
     const hr__trend *trend = &judged->trend;
-    const char *level = size_of(judged, trend->to_bytes);
+    const char *level = level_of(judged, trend->to_bytes), *subject = subject_of(judged);
     switch (trend->kind) {
     case HR__TREND_FLAT:
-        return hr__diagnosis_text(judged->draft, "memory stays at %s", level);
+        return hr__diagnosis_text(judged->draft, "%s stays at %s", subject, level);
     case HR__TREND_SETTLED:
-        return hr__diagnosis_text(judged->draft,
-                                  "memory grows at first, and from about %s %s on stays near %s",
-                                  per_step(judged), count_of(judged, trend->settled_step), level);
+        return hr__diagnosis_text(
+            judged->draft, "%s at first, and from about %s %s on stays near %s", growth_of(judged),
+            per_step(judged), count_of(judged, trend->settled_step), level);
     case HR__TREND_SLOWING:
         return hr__diagnosis_text(judged->draft,
-                                  "memory still grows, by %s per %s, but ever more slowly, as a "
+                                  "%s still %s, by %s per %s, but ever more slowly, as a "
                                   "cache does that fills",
+                                  subject, judged->log->is_free ? "falls" : "grows",
                                   size_of(judged, trend->last_bytes_per_step), per_step(judged));
     case HR__TREND_FALLS:
-        return hr__diagnosis_text(judged->draft, "memory falls, from %s to %s",
-                                  size_of(judged, trend->from_bytes), level);
-    case HR__TREND_TOO_SHORT:
-    case HR__TREND_VARIES:
+        return hr__diagnosis_text(judged->draft, "%s %s, from %s to %s", subject,
+                                  judged->log->is_free ? "grows" : "falls",
+                                  level_of(judged, trend->from_bytes), level);
     case HR__TREND_GROWS:
+        return hr__diagnosis_text(judged->draft, "%s by %s per %s", growth_of(judged),
+                                  size_of(judged, trend->bytes_per_step), per_step(judged));
+    case HR__TREND_TOO_SHORT:
+        return hr__diagnosis_text(judged->draft, "%s is at %s", subject, level);
+    case HR__TREND_VARIES:
         break;
     }
-    return hr__diagnosis_text(judged->draft, "memory goes up and down by about %s around %s",
+    return hr__diagnosis_text(judged->draft, "%s goes up and down by about %s around %s", subject,
                               size_of(judged, trend->noise_bytes), level);
 }
 
@@ -233,7 +331,7 @@ static void conclude_too_short(steps_case *judged)
                          "steps are the fewest, %d make it certain.",
                          HR__TREND_FEWEST_POINTS, HR__TREND_ENOUGH_POINTS);
     hr__diagnosis_conclude(judged->draft, HR_VERDICT_UNKNOWN, HR_CONFIDENCE_LOW,
-                           "Too few steps to tell: %zu, where %d or more would do.",
+                           "A step log, too few steps to tell: %zu, where %d or more would do.",
                            judged->trend.point_count, HR__TREND_ENOUGH_POINTS);
 }
 
@@ -269,28 +367,91 @@ static void look_at_reserved(steps_case *judged)
                        "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
 }
 
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* What is used at a point, in the units of the trend. */
+static double used_at(const steps_case *judged, size_t at)
+{
+    double value = (double)judged->log->points[at].allocated_bytes;
+    if (judged->log->is_free)
+        return judged->most_free - value;
+    if (judged->log->is_share && !is_percent(judged))
+        return value / HR__STEP_SHARE_OF_ALL * (double)card_bytes(judged);
+    return value;
+}
+
+/* The level of a few points from `at` on: their middle one of three, or the only one. */
+static double level_near(const steps_case *judged, size_t at, size_t end)
+{
+    double one = used_at(judged, at);
+    if (end - at < 3)
+        return one;
+    double other = used_at(judged, at + 1), third = used_at(judged, at + 2);
+    double low = one < other ? one : other, high = one < other ? other : one;
+    return third < low ? low : third > high ? high : third;
+}
+
+/* `wander`: the sum of all changes from `begin` on. Between [begin, at) and [at, ...): do the steps
+ * fall back to where they began, and does the memory, which had grown by more than it goes up and
+ * down? An epoch begins its steps again, too, but keeps its memory. */
+static bool is_new_run(const steps_case *judged, size_t begin, size_t at, double wander)
+{
+    const hr__step_point *points = judged->log->points;
+    double first = points[begin].step, last = points[at - 1].step;
+    if (!(points[at].step < last) || points[at].step > first + (last - first) / 10 ||
+        at - begin < HR__TREND_FEWEST_POINTS)
+        return false;
+    double usual = wander / (double)(at - begin - 1);
+    double from = level_near(judged, begin, at), to = level_near(judged, at - 3, at);
+    double again = level_near(judged, at, judged->log->point_count);
+    return to - from > 2 * usual && again < to - (to - from) / 2;
+}
+
+/* The last run, or the one before where that has hardly begun. */
+static void find_run(steps_case *judged)
+{
+    size_t begin = 0, before = 0, count = judged->log->point_count;
+    double wander = 0;
+    judged->run_count = 1;
+    for (size_t i = 1; i < count; i++) {
+        double change = used_at(judged, i) - used_at(judged, i - 1);
+        if (!is_new_run(judged, begin, i, wander)) {
+            wander += change < 0 ? -change : change;
+            continue;
+        }
+        before = begin;
+        begin = i;
+        wander = 0;
+        judged->run_count++;
+    }
+    bool has_hardly_begun = begin != 0 && count - begin < HR__TREND_FEWEST_POINTS;
+    judged->first = has_hardly_begun ? before : begin;
+    judged->end = has_hardly_begun ? begin : count;
+}
+
 /* ---- the case -------------------------------------------------------------------------------- */
 
 /* The trend of one column; that of reserved bytes only where every point has it. */
-static hr_status find_trend(const hr__step_log *log, bool is_reserved, hr__trend *out)
+static hr_status find_trend(const steps_case *judged, bool is_reserved, hr__trend *out)
 {
-    double *steps = hr__host_alloc_zeroed(log->point_count, sizeof *steps);
-    double *bytes = hr__host_alloc_zeroed(log->point_count, sizeof *bytes);
-    size_t count = 0;
+    const hr__step_log *log = judged->log;
+    size_t most = judged->end - judged->first, count = 0;
+    double *steps = hr__host_alloc_zeroed(most, sizeof *steps);
+    double *bytes = hr__host_alloc_zeroed(most, sizeof *bytes);
     hr_status status = HR_OK;
     if (steps == NULL || bytes == NULL) {
-        status = hr__fail_host_memory(log->point_count * sizeof *bytes, "the points of a step log");
+        status = hr__fail_host_memory(most * sizeof *bytes, "the points of a step log");
         goto done;
     }
-    for (; count < log->point_count; count++) {
-        const hr__step_point *point = &log->points[count];
-        uint64_t value = is_reserved ? point->reserved_bytes : point->allocated_bytes;
-        if (value == HR__UNKNOWN_BYTES)
+    for (; count < most; count++) {
+        const hr__step_point *point = &log->points[judged->first + count];
+        if (is_reserved && point->reserved_bytes == HR__UNKNOWN_BYTES)
             break;
         steps[count] = point->step;
-        bytes[count] = (double)value;
+        bytes[count] =
+            is_reserved ? (double)point->reserved_bytes : used_at(judged, judged->first + count);
     }
-    if (is_reserved && count < log->point_count)
+    if (is_reserved && count < most)
         count = 0;
     status = hr__step_trend_find(steps, bytes, count, is_reserved || log->is_peak, out);
 done:
@@ -304,21 +465,22 @@ static void note_numbers(steps_case *judged)
     const hr__step_log *log = judged->log;
     hr_memory_numbers *numbers = &judged->draft->numbers;
     judged->last_reserved_bytes = HR_UNKNOWN;
-    for (size_t i = 0; i < log->point_count; i++) {
-        const hr__step_point *point = &log->points[i];
-        uint64_t reserved =
-            point->reserved_bytes != HR__UNKNOWN_BYTES ? point->reserved_bytes : HR_UNKNOWN;
-        if (i == 0 || point->allocated_bytes > judged->peak_bytes) {
-            judged->peak_bytes = point->allocated_bytes;
-            numbers->reserved_bytes = reserved;
-        }
-        judged->last_bytes = point->allocated_bytes;
-        judged->last_reserved_bytes = reserved;
-    }
-    if (log->point_count != 0)
-        numbers->allocated_bytes = judged->peak_bytes;
     if (card_bytes(judged) != 0)
         numbers->total_bytes = card_bytes(judged);
+    if (log->point_count == 0 || log->is_host || log->is_free || is_percent(judged))
+        return;
+    for (size_t i = 0; i < log->point_count; i++) {
+        uint64_t reserved = log->points[i].reserved_bytes != HR__UNKNOWN_BYTES
+                                ? log->points[i].reserved_bytes
+                                : HR_UNKNOWN;
+        judged->last_bytes = whole_bytes(used_at(judged, i));
+        judged->last_reserved_bytes = reserved;
+        if (i == 0 || judged->last_bytes > judged->peak_bytes) {
+            judged->peak_bytes = judged->last_bytes;
+            numbers->reserved_bytes = reserved;
+        }
+    }
+    numbers->allocated_bytes = judged->peak_bytes;
 }
 
 static void note_what_was_read(steps_case *judged)
@@ -331,25 +493,96 @@ static void note_what_was_read(steps_case *judged)
                          log->found_count, memory_name(judged), per_step(judged),
                          count_of(judged, log->points[0].step),
                          count_of(judged, log->points[log->point_count - 1].step));
+    if (judged->rank_count > 1)
+        hr__diagnosis_reason(judged->draft,
+                             "There are %zu ranks or devices; %s rank %d is looked at here.",
+                             judged->rank_count,
+                             judged->trend.kind == HR__TREND_GROWS ? "the one that grows most,"
+                                                                   : "none of them grows:",
+                             log->rank);
+    if (judged->run_count > 1)
+        hr__diagnosis_reason(judged->draft,
+                             "There are %zu runs: the steps begin again, and the memory with them. "
+                             "The last one%s is judged.",
+                             judged->run_count,
+                             judged->end < log->point_count ? " that is long enough" : "");
     if (judged->trend.has_restarts)
         hr__diagnosis_reason(judged->draft, "The numbers of the steps begin again: they were "
                                             "counted on.");
+    if (is_percent(judged))
+        hr__diagnosis_reason(judged->draft, "The log has percentages of the card; with --card and "
+                                            "its size there would be bytes.");
+}
+
+static hr_status judge(steps_case *judged, const hr__step_log *log)
+{
+    judged->log = log;
+    for (size_t i = 0; i < log->point_count && log->is_free; i++)
+        if ((double)log->points[i].allocated_bytes > judged->most_free)
+            judged->most_free = (double)log->points[i].allocated_bytes;
+    find_run(judged);
+    HR__TRY(find_trend(judged, false, &judged->trend));
+    return find_trend(judged, true, &judged->reserved);
+}
+
+/* Of two logs, is this one worse? Both may be of different lengths. */
+static bool is_worse(const steps_case *one, const steps_case *other)
+{
+    bool grows = one->trend.kind == HR__TREND_GROWS;
+    if (grows != (other->trend.kind == HR__TREND_GROWS))
+        return grows;
+    return grows && one->trend.bytes_per_step > other->trend.bytes_per_step;
+}
+
+/* The worst of the ranks in `*worst`, and of the host's memory in `*host`, whose log is NULL where
+ * there is none besides. */
+static hr_status judge_all(const hr__step_log *log, steps_case *worst, steps_case *host)
+{
+    const steps_case empty = *worst;
+    size_t rank_count = 1;
+    HR__TRY(judge(worst, log));
+    for (size_t i = 0; i < log->other_count; i++) {
+        bool is_apart = log->others[i].is_host != log->is_host;
+        steps_case *rival = is_apart ? host : worst;
+        steps_case other = empty;
+        HR__TRY(judge(&other, &log->others[i]));
+        rank_count += !is_apart;
+        if (rival->log == NULL || is_worse(&other, rival))
+            *rival = other;
+    }
+    worst->rank_count = rank_count;
+    return HR_OK;
+}
+
+static void conclude(steps_case *judged)
+{
+    if (judged->trend.kind == HR__TREND_TOO_SHORT)
+        conclude_too_short(judged);
+    else if (judged->trend.kind == HR__TREND_GROWS)
+        conclude_leak(judged);
+    else
+        conclude_healthy(judged);
 }
 
 hr_status hr__doctor_steps(const hr__step_log *log, const hr_doctor_options *options,
                            hr__diagnosis_draft *draft)
 {
-    steps_case judged = {.log = log, .options = options, .draft = draft};
-    HR__TRY(find_trend(log, false, &judged.trend));
-    HR__TRY(find_trend(log, true, &judged.reserved));
+    steps_case judged = {.options = options, .draft = draft}, host = judged;
+    HR__TRY(judge_all(log, &judged, &host));
+    bool does_host_grow = host.log != NULL && host.trend.kind == HR__TREND_GROWS;
     note_numbers(&judged);
     note_what_was_read(&judged);
-    if (judged.trend.kind == HR__TREND_TOO_SHORT)
-        conclude_too_short(&judged);
-    else if (judged.trend.kind == HR__TREND_GROWS)
-        conclude_leak(&judged);
-    else
-        conclude_healthy(&judged);
+    if (host.log != NULL)
+        hr__diagnosis_reason(draft, "The log has the host's memory, too: %s.",
+                             what_was_seen(&host));
+    if (does_host_grow && judged.trend.kind != HR__TREND_GROWS) {
+        hr__diagnosis_reason(draft, "The card's does not grow: %s.", what_was_seen(&judged));
+        conclude_leak(&host);
+    } else {
+        conclude(&judged);
+        if (does_host_grow)
+            add_leak(&host);
+    }
     look_at_reserved(&judged);
     return HR_OK;
 }

@@ -501,6 +501,8 @@ hr_status hr__doctor_stranded(hr__case *given)
         return HR_OK;
     if (!has_several_streams(given->trace) && !has_late_frees(given->trace) && !has_pools)
         return HR_OK;
+    if (!hr__doctor_can_replay(given))
+        return HR_OK;
     stranding *found = hr__host_alloc_zeroed(1, sizeof *found);
     if (found == NULL)
         return hr__fail_host_memory(sizeof *found, "stranded memory");

@@ -5,8 +5,7 @@
  * have words or numbers of their own (text_kinds.c); for the rest the answer is what is
  * known and what would tell, never a guess.
  *
- * With a card given, the question is another: would this request have been served there? What was
- * held, by PyTorch and by others, is taken to be the same. */
+ * With a card given, the question is another, and text_card.c's. */
 #include "doctor/doctor.h"
 
 #include <inttypes.h>
@@ -15,8 +14,6 @@
 #include "doctor/text_parts.h"
 #include "base/checked_math.h" /* hr__add_u64 */
 #include "base/human_units.h"
-
-#define SPARE_BYTES (UINT64_C(64) << 20) /* as the rule has it, of what a driver keeps back */
 
 enum { MOST_QUOTE_BYTES = 140 };
 
@@ -35,11 +32,19 @@ bool hr__text_has(const hr__text_case *given, const char *words)
     return strcasestr(given->report->excerpt, words) != NULL;
 }
 
+/* Apple's message has no card in it, nor what is reserved: it is whole without them. */
+bool hr__text_is_cut(const hr__text_case *given)
+{
+    const hr__error_report *report = given->report;
+    return report->is_truncated &&
+           (report->kind != HR__ERROR_TORCH_MPS || !hr__text_knows(report->allowed_bytes));
+}
+
 hr_confidence hr__text_confidence(const hr__text_case *given, hr_confidence confidence)
 {
     if (given->report->is_ambiguous)
         return HR_CONFIDENCE_LOW;
-    if (given->report->is_truncated && confidence > HR_CONFIDENCE_MEDIUM)
+    if (hr__text_is_cut(given) && confidence > HR_CONFIDENCE_MEDIUM)
         return HR_CONFIDENCE_MEDIUM;
     return confidence;
 }
@@ -108,33 +113,35 @@ static void conclude_without_report(const hr__text_case *given)
                                meaning != NULL ? meaning : "");
         return;
     }
-    if (summary->is_binary)
-        hr__diagnosis_reason(draft, "Most of it is not text: nothing could be read in it.");
     hr__diagnosis_reason(
         draft,
         "Looked for in %" PRIu64 " lines: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
         "MPS), CUDA and its libraries, JAX, TensorFlow, CuPy, ggml, vLLM; and of the host: failed "
         "allocations, the kernel's killer, shared memory.",
         summary->line_count);
-    hr__diagnosis_conclude(draft, HR_VERDICT_NOT_OOM,
-                           summary->is_binary ? HR_CONFIDENCE_LOW : HR_CONFIDENCE_HIGH,
-                           "Not out of memory: no such error is in this %s%s.",
-                           summary->is_binary ? "file, which is no text" : "text",
+    hr__diagnosis_conclude(draft, HR_VERDICT_NOT_OOM, HR_CONFIDENCE_HIGH,
+                           "Not out of memory: no such error is in this text%s.",
                            summary->size_bytes == 0 ? ", which is empty" : "");
 }
 
 /* ---- the numbers ----------------------------------------------------------------------------- */
 
+/* A request, a card or a limit of nothing: not said, rather. */
+static uint64_t something(uint64_t size_bytes)
+{
+    return size_bytes != 0 ? size_bytes : HR_UNKNOWN;
+}
+
 static hr_memory_numbers numbers_of(const hr__error_report *report)
 {
     hr_memory_numbers said = {
-        .tried_bytes = report->tried_bytes,
-        .total_bytes = report->total_bytes,
+        .tried_bytes = something(report->tried_bytes),
+        .total_bytes = something(report->total_bytes),
         .free_bytes = report->free_bytes,
         .allocated_bytes = report->allocated_bytes,
         .reserved_bytes = report->reserved_bytes,
         .process_bytes = report->process_bytes,
-        .allowed_bytes = report->allowed_bytes,
+        .allowed_bytes = something(report->allowed_bytes),
         .device = report->device,
     };
     if (!hr__text_knows(said.free_bytes) && report->kind != HR__ERROR_VLLM)
@@ -151,64 +158,28 @@ static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
     return a_bytes > b_bytes ? a_bytes - b_bytes : 0;
 }
 
-/* On another card everything that was held is still held. Where that is more than the card, what
- * PyTorch had idle would have been given back first. */
-static void move_to_card(hr__text_case *given)
-{
-    const hr_memory_numbers *said = &given->said;
-    hr_memory_numbers *moved = &given->numbers;
-    uint64_t card = given->card_bytes, others = 0;
-    moved->total_bytes = card;
-    moved->allowed_bytes = HR_UNKNOWN;
-    moved->free_bytes = HR_UNKNOWN;
-    if (hr__text_knows(said->total_bytes) && hr__text_knows(said->free_bytes) &&
-        said->free_bytes <= said->total_bytes) {
-        uint64_t held = said->total_bytes - said->free_bytes;
-        moved->free_bytes = less(card, held);
-        others = hr__text_knows(said->reserved_bytes) ? less(held, said->reserved_bytes) : 0;
-        hr__diagnosis_reason(given->draft,
-                             "On a card of %s instead of %s, with the same %s held by everything, "
-                             "%s would be free.",
-                             hr__text_size(given, card), hr__text_size(given, said->total_bytes),
-                             hr__text_size(given, held), hr__text_size(given, moved->free_bytes));
-    }
-    if (hr__text_knows(said->reserved_bytes) && said->reserved_bytes > less(card, others))
-        moved->reserved_bytes = less(card, others);
-}
-
-/* Without touching a byte of what is in use it cannot be on that card. */
-static bool is_more_than_card_in_use(const hr__text_case *given)
-{
-    const hr_memory_numbers *numbers = &given->numbers;
-    return given->card_bytes != 0 && hr__text_knows(numbers->allocated_bytes) &&
-           ((hr__text_knows(numbers->reserved_bytes) &&
-             numbers->allocated_bytes > numbers->reserved_bytes) ||
-            numbers->allocated_bytes > given->card_bytes);
-}
-
-static bool would_be_served_on_card(const hr__text_case *given)
-{
-    const hr_memory_numbers *said = &given->said, *moved = &given->numbers;
-    if (given->card_bytes == 0 || !hr__text_knows(moved->free_bytes) ||
-        !hr__text_knows(moved->tried_bytes))
-        return false;
-    uint64_t hundredth = given->card_bytes / 100;
-    uint64_t spare = hundredth > SPARE_BYTES ? hundredth : SPARE_BYTES;
-    bool was_the_card = said->free_bytes < said->tried_bytes || hr__text_knows(said->allowed_bytes);
-    return was_the_card && less(moved->free_bytes, moved->tried_bytes) >= spare;
-}
-
 /* ---- sentences ------------------------------------------------------------------------------- */
+
+/* " on a card of 24.00 GiB", where that is only asked about. */
+static const char *on_card(const hr__text_case *given)
+{
+    if (given->card_bytes == 0)
+        return "";
+    return hr__diagnosis_text(given->draft, " on a card of %s",
+                              hr__text_size(given, given->card_bytes));
+}
 
 static void conclude_fragmentation(const hr__text_case *given, hr_confidence confidence)
 {
     const hr_memory_numbers *numbers = &given->numbers;
     const char *idle = hr__text_size(given, given->judged.idle_bytes);
+    bool is_asked = given->card_bytes != 0;
     if (hr__text_knows(numbers->tried_bytes))
         hr__diagnosis_conclude(given->draft, HR_VERDICT_FRAGMENTATION, confidence,
-                               "Fragmentation: %s were refused while %s that PyTorch holds lay "
+                               "Fragmentation%s: %s %s refused while %s that PyTorch holds %s "
                                "idle, in pieces too small.",
-                               hr__text_size(given, numbers->tried_bytes), idle);
+                               on_card(given), hr__text_size(given, numbers->tried_bytes),
+                               is_asked ? "would be" : "were", idle, is_asked ? "lie" : "lay");
     else
         hr__diagnosis_conclude(given->draft, HR_VERDICT_FRAGMENTATION, confidence,
                                "Fragmentation: PyTorch holds %s and uses %s of it; the other %s "
@@ -217,38 +188,56 @@ static void conclude_fragmentation(const hr__text_case *given, hr_confidence con
                                hr__text_size(given, numbers->allocated_bytes), idle);
 }
 
+/* "of the card's 24.00 GiB only 391.00 MiB were free" */
+static const char *what_was_left(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    hr__diagnosis_draft *draft = given->draft;
+    const char *free_text = hr__text_size(given, numbers->free_bytes);
+    bool is_asked = given->card_bytes != 0, knows_free = hr__text_knows(numbers->free_bytes);
+    if (knows_free && hr__text_knows(numbers->tried_bytes) &&
+        numbers->free_bytes >= numbers->tried_bytes)
+        return hr__diagnosis_text(draft,
+                                  "%s of the card's %s %s free, which is too close: a driver keeps "
+                                  "some back",
+                                  free_text, hr__text_size(given, numbers->total_bytes),
+                                  is_asked ? "would be" : "were");
+    if (!hr__text_knows(numbers->total_bytes))
+        return knows_free ? hr__diagnosis_text(draft, "only %s were free", free_text)
+                          : "how much was free is not said";
+    if (!knows_free)
+        return hr__diagnosis_text(draft, "the card has %s, and how much of it %s free is not said",
+                                  hr__text_size(given, numbers->total_bytes),
+                                  is_asked ? "would be" : "was");
+    const char *left = numbers->free_bytes == 0 ? is_asked ? "nothing would be" : "nothing was"
+                       : is_asked ? hr__diagnosis_text(draft, "only %s would be", free_text)
+                                  : hr__diagnosis_text(draft, "only %s were", free_text);
+    return hr__diagnosis_text(draft, "of the card's %s %s free",
+                              hr__text_size(given, numbers->total_bytes), left);
+}
+
 static void conclude_genuine(const hr__text_case *given, hr_confidence confidence)
 {
     const hr_memory_numbers *numbers = &given->numbers;
-    const char *tried = hr__text_size(given, numbers->tried_bytes);
-    const char *total = hr__text_size(given, numbers->total_bytes);
-    const char *left = numbers->free_bytes == 0
-                           ? "nothing was"
-                           : hr__diagnosis_text(given->draft, "only %s were",
-                                                hr__text_size(given, numbers->free_bytes));
     const char *in_use = hr__text_knows(numbers->allocated_bytes)
                              ? hr__diagnosis_text(given->draft, "with %s in use, ",
                                                   hr__text_size(given, numbers->allocated_bytes))
                              : "";
-    bool covers = hr__text_knows(numbers->free_bytes) && hr__text_knows(numbers->tried_bytes) &&
-                  numbers->free_bytes >= numbers->tried_bytes;
-    if (covers)
-        hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE, confidence,
-                               "Genuine: %s%s more were needed; of the card's %s, %s were free, "
-                               "which is too close: a driver keeps some back.",
-                               in_use, tried, total, hr__text_size(given, numbers->free_bytes));
-    else
-        hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE, confidence,
-                               "Genuine: %s%s more were needed; of the card's %s %s free.", in_use,
-                               tried, total, left);
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE, confidence,
+                           "Genuine%s: %s%s more %s needed; %s.", on_card(given), in_use,
+                           hr__text_size(given, numbers->tried_bytes),
+                           given->card_bytes != 0 ? "are" : "were", what_was_left(given));
 }
 
 static void conclude_outside(const hr__text_case *given, hr_confidence confidence)
 {
     const hr_memory_numbers *numbers = &given->numbers;
+    bool is_asked = given->card_bytes != 0;
     hr__diagnosis_conclude(given->draft, HR_VERDICT_OUTSIDE, confidence,
-                           "Outside: %s of the card's %s are held outside PyTorch, which itself "
-                           "held %s when it asked for %s more.",
+                           is_asked ? "Outside: %s of the card's %s would be held outside PyTorch, "
+                                      "which itself would hold %s and needs %s more."
+                                    : "Outside: %s of the card's %s are held outside PyTorch, "
+                                      "which itself held %s when it asked for %s more.",
                            hr__text_size(given, given->judged.outside_bytes),
                            hr__text_size(given, numbers->total_bytes),
                            hr__text_size(given, numbers->reserved_bytes),
@@ -260,6 +249,15 @@ static void conclude_capped(const hr__text_case *given, hr_confidence confidence
     const hr_memory_numbers *numbers = &given->numbers;
     uint64_t held = hr__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
                                                             : numbers->allocated_bytes;
+    if (!hr__text_knows(held)) {
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_CAPPED, confidence,
+                               "Capped, most likely: a limit of %s is set, and %s were asked for "
+                               "and not given while the card had %s free.",
+                               hr__text_size(given, numbers->allowed_bytes),
+                               hr__text_size(given, numbers->tried_bytes),
+                               hr__text_size(given, numbers->free_bytes));
+        return;
+    }
     hr__diagnosis_conclude(given->draft, HR_VERDICT_CAPPED, confidence,
                            "Capped: PyTorch held %s of the %s it is allowed and asked for %s more, "
                            "while the card had %s free.",
@@ -274,7 +272,14 @@ static void conclude_refused(const hr__text_case *given, hr_confidence confidenc
     bool is_at_limit = hr__text_knows(numbers->allowed_bytes) &&
                        hr__text_knows(numbers->reserved_bytes) &&
                        less(numbers->allowed_bytes, numbers->reserved_bytes) < numbers->tried_bytes;
-    if (is_at_limit)
+    if (given->card_bytes != 0)
+        hr__diagnosis_conclude(given->draft, HR_VERDICT_REFUSED, confidence,
+                               "Refused: %s were not given although the card had room for them; "
+                               "that one of %s would have %s free need not help.",
+                               hr__text_size(given, numbers->tried_bytes),
+                               hr__text_size(given, given->card_bytes),
+                               hr__text_size(given, numbers->free_bytes));
+    else if (is_at_limit)
         hr__diagnosis_conclude(given->draft, HR_VERDICT_REFUSED, confidence,
                                "Refused: the card had %s free, but PyTorch, at %s of the %s it is "
                                "allowed, did not get %s more.",
@@ -333,23 +338,30 @@ static void conclude_unknown(const hr__text_case *given)
     const hr_memory_numbers *numbers = &given->numbers;
     hr__diagnosis_draft *draft = given->draft;
     const char *tried = hr__text_size(given, numbers->tried_bytes);
+    const char *device = hr__text_device_of(given)->name;
     const hr_confidence low = HR_CONFIDENCE_LOW;
     if (given->report->is_warning)
         hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
-                               "Unknown: %s did not get %s of GPU memory and went on without: a "
+                               "Unknown: %s did not get %s of %s memory and went on without: a "
                                "warning, not a failure.",
                                hr__error_kind_name(given->report->kind),
-                               hr__text_knows(numbers->tried_bytes) ? tried : "all it wanted");
+                               hr__text_knows(numbers->tried_bytes) ? tried : "all it wanted",
+                               device);
     else if (given->judged.is_oversubscribed)
-        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
-                               "Unknown: PyTorch holds %s on a card of %s, so the driver has moved "
-                               "memory to the host, and its numbers no longer tell.",
-                               hr__text_size(given, numbers->reserved_bytes),
-                               hr__text_size(given, numbers->total_bytes));
+        hr__diagnosis_conclude(
+            draft, HR_VERDICT_UNKNOWN, low,
+            "Unknown: PyTorch holds %s on a card of %s, so the driver has moved "
+            "memory to the host, and its numbers no longer tell.",
+            hr__text_size(given, hr__text_knows(numbers->reserved_bytes) &&
+                                         numbers->reserved_bytes > numbers->total_bytes
+                                     ? numbers->reserved_bytes
+                                     : numbers->allocated_bytes),
+            hr__text_size(given, numbers->total_bytes));
     else if (given->judged.is_contradiction)
         hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
-                               "Unknown: the GPU ran out of memory, but the numbers in the message "
-                               "contradict each other.");
+                               "Unknown: the %s ran out of memory, but the numbers in the message "
+                               "contradict each other.",
+                               device);
     else if (is_library(given->report->kind))
         hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
                                "Unknown: %s could not get %s of its own on the GPU, outside "
@@ -361,21 +373,22 @@ static void conclude_unknown(const hr__text_case *given)
                                "Unknown: vLLM's share of the card leaves too little for its cache; "
                                "by how many bytes is not said.");
     else if (hr__text_knows(numbers->tried_bytes) && hr__text_knows(numbers->free_bytes))
-        hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
-                               "Unknown: %s were asked for with %s free; who held the rest is not "
-                               "said, so it can be %s.",
-                               tried, hr__text_size(given, numbers->free_bytes),
-                               candidates_text(given));
+        hr__diagnosis_conclude(
+            draft, HR_VERDICT_UNKNOWN, low,
+            "Unknown%s: %s were asked for with %s free; who held the rest is not "
+            "said, so it can be %s.",
+            on_card(given), tried, hr__text_size(given, numbers->free_bytes),
+            candidates_text(given));
     else if (hr__text_knows(numbers->tried_bytes))
         hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
-                               "Unknown: %s of GPU memory were asked for and not given (%s); how "
+                               "Unknown: %s of %s memory were asked for and not given (%s); how "
                                "much was free, and who held the rest, is not said.",
-                               tried, hr__error_kind_name(given->report->kind));
+                               tried, device, hr__error_kind_name(given->report->kind));
     else
         hr__diagnosis_conclude(draft, HR_VERDICT_UNKNOWN, low,
-                               "Unknown: GPU memory ran out (%s), and the message has too few "
+                               "Unknown: %s memory ran out (%s), and the message has too few "
                                "numbers to say why.",
-                               hr__error_kind_name(given->report->kind));
+                               device, hr__error_kind_name(given->report->kind));
 }
 
 static void conclude(const hr__text_case *given)
@@ -406,39 +419,6 @@ static void conclude(const hr__text_case *given)
     }
 }
 
-/* ---- cards that are only asked about --------------------------------------------------------- */
-
-static void conclude_served(const hr__text_case *given)
-{
-    hr__diagnosis_reason(given->draft,
-                         "The request of %s would fit in what is free there; what the program "
-                         "would ask for next is not known.",
-                         hr__text_size(given, given->numbers.tried_bytes));
-    hr__diagnosis_conclude(
-        given->draft, HR_VERDICT_HEALTHY, hr__text_confidence(given, HR_CONFIDENCE_MEDIUM),
-        "Healthy on a card of %s: the %s that were refused would be served, "
-        "with %s to spare.",
-        hr__text_size(given, given->card_bytes), hr__text_size(given, given->numbers.tried_bytes),
-        hr__text_size(given, less(given->numbers.free_bytes, given->numbers.tried_bytes)));
-}
-
-static void conclude_too_much_for_card(hr__text_case *given)
-{
-    given->judged = (hr__number_verdict){
-        .verdict = HR_VERDICT_GENUINE, .idle_bytes = 0, .outside_bytes = HR_UNKNOWN};
-    hr__diagnosis_reason(given->draft,
-                         "What is in use, %s, and what others hold is more than the "
-                         "card by itself.",
-                         hr__text_size(given, given->numbers.allocated_bytes));
-    hr__diagnosis_conclude(given->draft, HR_VERDICT_GENUINE,
-                           hr__text_confidence(given, HR_CONFIDENCE_HIGH),
-                           "Genuine: %s in use do not fit on a card of %s, before the request is "
-                           "even made.",
-                           hr__text_size(given, given->numbers.allocated_bytes),
-                           hr__text_size(given, given->card_bytes));
-    hr__text_add_findings(given, HR_VERDICT_GENUINE);
-}
-
 /* ---- the way through ------------------------------------------------------------------------- */
 
 static void say_what_was_found(const hr__text_case *given)
@@ -450,7 +430,7 @@ static void say_what_was_found(const hr__text_case *given)
                          hr__error_kind_name(report->kind), report->wording != NULL ? " (" : "",
                          report->wording != NULL ? report->wording : "",
                          report->wording != NULL ? ")" : "",
-                         report->is_truncated ? "; it breaks off" : "");
+                         hr__text_is_cut(given) ? "; it breaks off" : "");
     if (summary->report_count > 1) {
         const char *ranks =
             summary->rank_count > 1
@@ -500,17 +480,11 @@ static void conclude_stranded(const hr__text_case *given)
 
 static void judge_gpu(hr__text_case *given)
 {
+    if (hr__text_judge_beyond_any_card(given))
+        return;
     if (given->card_bytes != 0) {
-        move_to_card(given);
-        given->draft->numbers = given->numbers;
-        if (is_more_than_card_in_use(given)) {
-            conclude_too_much_for_card(given);
+        if (hr__text_judge_on_card(given))
             return;
-        }
-        if (would_be_served_on_card(given)) {
-            conclude_served(given);
-            return;
-        }
     } else if (hr__text_judge_by_kind(given)) {
         return;
     }
@@ -535,7 +509,9 @@ hr_status hr__doctor_text(const hr__error_summary *summary, const hr_doctor_opti
         .report = &summary->first,
         .draft = draft,
         .said = numbers_of(&summary->first),
-        .card_bytes = options != NULL ? options->card_bytes : 0,
+        .card_bytes =
+            options != NULL && hr__text_knows(options->card_bytes) ? options->card_bytes : 0,
+        .others_bytes = HR_UNKNOWN,
     };
     given.numbers = given.said;
     draft->error_count = summary->report_count;

@@ -23,7 +23,7 @@ static void add_look(hr__finding_draft *finding)
 {
     hr__finding_remedy(finding, "see what the machine has, and who was killed", HR__SAVES_UNKNOWN,
                        HR_BASIS_RULE, "none",
-                       "free -g; sudo dmesg -T | grep -i -E \"killed process|out of memory\"");
+                       "free -g\nsudo dmesg -T | grep -i -E \"killed process|out of memory\"");
 }
 
 static void judge_allocator(const hr__text_case *given)
@@ -78,9 +78,9 @@ static void judge_killed(const hr__text_case *given)
             hr__text_confidence(given, is_worker ? HR_CONFIDENCE_MEDIUM : HR_CONFIDENCE_HIGH),
             "Host memory: %s was killed by %s; the GPU's memory is not meant.", who, by);
     }
-    hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, "host", given->numbers.tried_bytes, "%s was killed for the host's memory.",
-        is_worker ? "A DataLoader worker" : "The process");
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "host", HR_UNKNOWN, "%s was killed for the host's memory.",
+                          is_worker ? "A DataLoader worker" : "The process");
     add_look(finding);
     add_less_memory(finding);
     hr__finding_remedy(finding, "more memory for the job", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
@@ -98,8 +98,8 @@ static void judge_shared(const hr__text_case *given)
                            hr__text_confidence(given, HR_CONFIDENCE_HIGH),
                            "Host memory: /dev/shm, through which processes share data, is too "
                            "small; the GPU's memory is not meant.");
-    hr__finding_draft *finding = hr__diagnosis_add(given->draft, "host", given->numbers.tried_bytes,
-                                                   "Shared memory (/dev/shm) ran out.");
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "host", HR_UNKNOWN, "Shared memory (/dev/shm) ran out.");
     hr__finding_remedy(finding, "a larger /dev/shm", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
                        "a restart of the container",
                        "df -h /dev/shm\ndocker run --shm-size=8g ...  # or --ipc=host\n"
@@ -123,7 +123,8 @@ static void judge_pinned(const hr__text_case *given)
                            "machine's RAM, not the GPU's.",
                            is_known ? hr__text_size(given, tried) : "a piece");
     hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "host", tried, "Pinned host memory could not be had.");
+        hr__diagnosis_add(given->draft, "host", tried, "%s of pinned host memory could not be had.",
+                          is_known ? hr__text_size(given, tried) : "A piece");
     hr__finding_remedy(finding, "do not pin, or pin less", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
                        "slower copies to the GPU",
                        "DataLoader(dataset, pin_memory=False)\n"

@@ -7,10 +7,13 @@
  * would tell more. */
 #include "doctor/text_parts.h"
 
+#include <string.h>
+
 #include "base/checked_math.h" /* hr__add_u64 */
 
 /* No device has so much: a shape is wrong, whatever the card. */
 #define BEYOND_ANY_CARD_BYTES (UINT64_C(16) << 40)
+#define EXBIBYTE (UINT64_C(1) << 60)
 
 typedef struct advice {
     const char *action, *cost, *how;
@@ -43,7 +46,7 @@ static const advice for_nccl[] = {
     {"smaller buffers, fewer channels", "slower collectives",
      "export NCCL_BUFFSIZE=1048576 NCCL_MAX_NCHANNELS=8"},
     {"one card for each rank", "one line",
-     "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))  # before any use"},
+     "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))"},
 };
 
 static const advice for_raw_cuda[] = {
@@ -59,9 +62,20 @@ static const advice for_jax[] = {
     {"JAX takes three quarters of the card in advance: let it take more, or only what it needs",
      "taking as needed can fragment",
      "export XLA_PYTHON_CLIENT_MEM_FRACTION=0.95\n"
-     "export XLA_PYTHON_CLIENT_PREALLOCATE=false  # where others share the card"},
+     "# or, where others share the card:\n"
+     "export XLA_PYTHON_CLIENT_PREALLOCATE=false"},
     {"let inputs be overwritten by outputs, recompute activations", "a change of the code",
      "jax.jit(step, donate_argnums=0)\njax.checkpoint(block)"},
+    {"a smaller batch", "more steps", "batch_size //= 2"},
+};
+
+static const advice for_jax_tpu[] = {
+    {"see who holds the memory", "two lines",
+     "jax.profiler.save_device_memory_profile(\"memory.prof\")\npprof -top memory.prof"},
+    {"let inputs be overwritten by outputs, recompute activations", "a change of the code",
+     "jax.jit(step, donate_argnums=0)\njax.checkpoint(block)"},
+    {"spread weights and optimizer state over the chips", "a change of the code",
+     "jax.device_put(params, NamedSharding(mesh, PartitionSpec(\"data\")))"},
     {"a smaller batch", "more steps", "batch_size //= 2"},
 };
 
@@ -88,6 +102,20 @@ static const advice for_ggml[] = {
     {"a smaller cache: eight bits", "a little accuracy",
      "llama-cli -fa on -ctk q8_0 -ctv q8_0 ..."},
     {"a smaller quantisation of the model", "accuracy", "Q4_K_M instead of Q8_0"},
+};
+
+static const advice for_ollama[] = {
+    {"see which models are loaded, and unload others", "they load again when they are asked for",
+     "ollama ps\nollama stop MODEL"},
+    {"fewer layers on the GPU", "slower: the others run on the CPU",
+     "/set parameter num_gpu 20\n# or in the Modelfile: PARAMETER num_gpu 20"},
+    {"a shorter context", "less is remembered",
+     "/set parameter num_ctx 4096\n# or for all models: export OLLAMA_CONTEXT_LENGTH=4096"},
+    {"a smaller cache: eight bits", "a little accuracy",
+     "export OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE=q8_0\n# then restart: ollama serve"},
+    {"one request and one model at a time", "others wait",
+     "export OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1"},
+    {"a smaller quantisation of the model", "accuracy", "ollama run MODEL:8b-q4_K_M"},
 };
 
 static const advice for_vllm[] = {
@@ -128,70 +156,94 @@ static const advice for_xpu[] = {
 
 #define ADVICE(table) table, sizeof table / sizeof *table
 
-/* Of kinds that are missing here PyTorch's own tools tell most. */
+static bool is_on_tpu(const hr__text_case *given)
+{
+    return strcmp(hr__text_device_of(given)->name, "TPU") == 0;
+}
+
+/* Its own words around those of ggml. */
+static bool is_ollama(const hr__text_case *given)
+{
+    return hr__text_has(given, "ollama") || hr__text_has(given, "llama runner process") ||
+           hr__text_has(given, "llama server");
+}
+
+/* Of kinds that are missing here PyTorch's own tools tell most. The first that fits is taken. */
 static const struct {
     hr__error_kind kind;
+    bool (*fits)(const hr__text_case *given); /* or NULL */
     const char *explanation;
     const advice *items;
     size_t count;
 } explanations[] = {
-    {HR__ERROR_CUBLAS,
+    {HR__ERROR_CUBLAS, NULL,
      "cuBLAS takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before.",
      ADVICE(for_library)},
-    {HR__ERROR_CUDNN,
+    {HR__ERROR_CUDNN, NULL,
      "cuDNN takes handles and workspaces from the card itself, outside the framework's pool: "
      "mostly "
      "the framework has taken the whole card before.",
      ADVICE(for_library)},
-    {HR__ERROR_CUSOLVER,
+    {HR__ERROR_CUSOLVER, NULL,
      "cuSOLVER takes handles and workspaces from the card itself, outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before.",
      ADVICE(for_library)},
-    {HR__ERROR_NCCL,
+    {HR__ERROR_NCCL, NULL,
      "NCCL's buffers, some MiB for each channel and peer, are outside PyTorch's pool: mostly "
      "PyTorch has taken the whole card before, or several ranks share it.",
      ADVICE(for_nccl)},
-    {HR__ERROR_CUDA_RAW,
+    {HR__ERROR_CUDA_RAW, NULL,
      "The driver or runtime was out of memory in a call of its own: starting a context, loading "
      "kernels, or an allocation without a pool.",
      ADVICE(for_raw_cuda)},
-    {HR__ERROR_JAX,
+    {HR__ERROR_JAX, is_on_tpu,
+     "XLA asks for what a whole compiled program needs at once, so one layer or batch too many "
+     "fails before the first step.",
+     ADVICE(for_jax_tpu)},
+    {HR__ERROR_JAX, NULL,
      "XLA asks for what a whole compiled program needs at once; JAX takes three quarters of the "
      "card in advance and cannot use the rest.",
      ADVICE(for_jax)},
-    {HR__ERROR_TENSORFLOW,
+    {HR__ERROR_TENSORFLOW, NULL,
      "TensorFlow takes nearly the whole card at the start and divides it by itself, so nvidia-smi "
      "shows it full from then on.",
      ADVICE(for_tensorflow)},
-    {HR__ERROR_CUPY, "CuPy has a pool of its own, beside PyTorch's.", ADVICE(for_cupy)},
-    {HR__ERROR_GGML,
+    {HR__ERROR_CUPY, NULL, "CuPy has a pool of its own, beside PyTorch's.", ADVICE(for_cupy)},
+    {HR__ERROR_GGML, is_ollama,
+     "Weights, the cache for the context and a buffer for computing are each asked for in one "
+     "piece.",
+     ADVICE(for_ollama)},
+    {HR__ERROR_GGML, NULL,
      "Weights, the cache for the context and a buffer for computing are each asked for in one "
      "piece.",
      ADVICE(for_ggml)},
-    {HR__ERROR_VLLM,
+    {HR__ERROR_VLLM, NULL,
      "vLLM takes a share of the card, loads the weights, measures one step, and what is left of "
      "the "
      "share is the cache: it must hold one request of the longest length.",
      ADVICE(for_vllm)},
-    {HR__ERROR_TORCH_MPS, "The memory is the machine's own, shared with every program.",
+    {HR__ERROR_TORCH_MPS, NULL, "The memory is the machine's own, shared with every program.",
      ADVICE(for_mps)},
-    {HR__ERROR_CUDA_ASYNC,
+    {HR__ERROR_CUDA_ASYNC, NULL,
      "cudaMallocAsync keeps its pool in the driver; its messages do not say what lies idle there.",
      ADVICE(for_async)},
-    {HR__ERROR_TORCH_XPU,
+    {HR__ERROR_TORCH_XPU, NULL,
      "Many Intel GPUs refuse single allocations of more than 4 GiB, however much is free.",
      ADVICE(for_xpu)},
-    {HR__ERROR_OTHER_GPU, "The program has an allocator of its own.", ADVICE(for_other_program)},
+    {HR__ERROR_OTHER_GPU, NULL, "The program has an allocator of its own.",
+     ADVICE(for_other_program)},
 };
 
 static void add_explanation(const hr__text_case *given, hr__finding_draft *finding)
 {
     for (size_t i = 0; i < sizeof explanations / sizeof *explanations; i++) {
-        if (explanations[i].kind != given->report->kind)
+        if (explanations[i].kind != given->report->kind ||
+            (explanations[i].fits != NULL && !explanations[i].fits(given)))
             continue;
         hr__finding_evidence(finding, "%s", explanations[i].explanation);
         add_advice(finding, explanations[i].items, explanations[i].count);
+        return;
     }
 }
 
@@ -217,36 +269,48 @@ static void add_known_numbers(const hr__text_case *given, hr__finding_draft *fin
         hr__finding_evidence(finding, "Known: %s.", text);
 }
 
-static void explain_oversubscribed(const hr__text_case *given, hr__finding_draft *finding)
+static void explain_oversubscribed(const hr__text_case *given)
 {
+    const hr_memory_numbers *said = &given->numbers;
+    uint64_t held = hr__text_knows(said->reserved_bytes) && said->reserved_bytes > said->total_bytes
+                        ? said->reserved_bytes
+                        : said->allocated_bytes;
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "unknown", held - said->total_bytes,
+        "PyTorch holds %s more than the card has.", hr__text_size(given, held - said->total_bytes));
+    add_known_numbers(given, finding);
     hr__finding_evidence(finding, "With more held than the card has, every step already waits for "
                                   "the host's memory: it has to need less, whatever the verdict.");
     hr__finding_remedy(finding, "let the driver refuse instead of moving memory to the host",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "it fails sooner, and says why",
-                       "NVIDIA Control Panel: CUDA - Sysmem Fallback Policy: Prefer No Sysmem "
-                       "Fallback");
+                       "# NVIDIA Control Panel, CUDA - Sysmem Fallback Policy:\n"
+                       "Prefer No Sysmem Fallback");
     hr__text_add_diet(given, finding);
 }
 
 void hr__text_explain_unknown(const hr__text_case *given)
 {
     hr__error_kind kind = given->report->kind;
-    hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, "unknown", given->numbers.tried_bytes,
-        given->judged.is_oversubscribed ? "PyTorch holds more than the card has."
-                                        : "The message does not say enough; these would tell.");
-    add_known_numbers(given, finding);
     if (given->judged.is_oversubscribed) {
-        explain_oversubscribed(given, finding);
+        explain_oversubscribed(given);
         return;
     }
+    uint64_t tried = given->numbers.tried_bytes;
+    hr__finding_draft *finding =
+        hr__text_knows(tried)
+            ? hr__diagnosis_add(given->draft, "unknown", tried,
+                                "Why %s could not be had is not in the message; these would tell.",
+                                hr__text_size(given, tried))
+            : hr__diagnosis_add(given->draft, "unknown", HR_UNKNOWN,
+                                "The message does not say enough; these would tell.");
+    add_known_numbers(given, finding);
     bool has_recordings =
         hr__text_is_torch(kind) && kind != HR__ERROR_TORCH_MPS && kind != HR__ERROR_CUDA_ASYNC;
     bool has_own_tool = kind == HR__ERROR_JAX || kind == HR__ERROR_CUPY;
     if (!has_own_tool)
         hr__text_add_process_list(given, finding);
     if (has_recordings)
-        hr__text_add_recording(finding);
+        hr__text_add_recording(given, finding);
     else if (kind == HR__ERROR_CUBLAS || kind == HR__ERROR_CUDNN || kind == HR__ERROR_CUSOLVER ||
              kind == HR__ERROR_NCCL)
         hr__finding_remedy(finding, "see what PyTorch holds at that moment", HR__SAVES_UNKNOWN,
@@ -259,24 +323,35 @@ void hr__text_explain_unknown(const hr__text_case *given)
 
 /* ---- messages that say it themselves --------------------------------------------------------- */
 
+/* "32.0 TiB", and beyond that no digits that mean nothing. */
+static const char *huge_size(const hr__text_case *given, uint64_t size_bytes)
+{
+    const double tib = (double)(UINT64_C(1) << 40);
+    if (size_bytes >= EXBIBYTE)
+        return "more than an exbibyte";
+    if (size_bytes >= UINT64_C(1) << 50)
+        return hr__diagnosis_text(given->draft, "%.0f PiB", (double)size_bytes / tib / 1024.0);
+    return hr__diagnosis_text(given->draft, "%.1f TiB", (double)size_bytes / tib);
+}
+
 bool hr__text_judge_beyond_any_card(const hr__text_case *given)
 {
     uint64_t tried = given->numbers.tried_bytes;
     bool is_said = hr__text_has(given, "more than 1EB");
-    if (!is_said && (!hr__text_knows(tried) || tried < BEYOND_ANY_CARD_BYTES ||
-                     hr__text_knows(given->numbers.total_bytes)))
+    if (!is_said && (!hr__text_knows(tried) || tried < BEYOND_ANY_CARD_BYTES))
         return false;
-    const char *size = is_said ? "more than an exbibyte" : hr__text_size(given, tried);
+    const char *size = huge_size(given, is_said ? EXBIBYTE : tried);
     hr__diagnosis_reason(given->draft,
-                         "One request for %s: no device has so much, whatever card "
+                         "One request for %s: an absurd size, which no device has, whatever card "
                          "this is.",
                          size);
     hr__diagnosis_conclude(given->draft, HR_VERDICT_TOO_LARGE, HR_CONFIDENCE_HIGH,
                            "Too large: one request for %s, more than any device has: a shape is "
                            "wrong.",
                            size);
-    hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, "too-large", tried, "A tensor whose size makes no sense is asked for.");
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "too-large", HR_UNKNOWN,
+                          "A tensor of an absurd size is asked for: %s.", size);
     hr__finding_evidence(finding,
                          "Negative or unfilled sizes look like this: they are read as huge "
                          "numbers.");
@@ -307,8 +382,9 @@ static bool judge_said_limit(const hr__text_case *given)
                        HR_BASIS_RULE, "whoever shares the card has less",
                        is_fraction ? "torch.cuda.set_per_process_memory_fraction(1.0)\n"
                                      "env | grep ALLOC_CONF  # per_process_memory_fraction"
-                                   : "rmm.reinitialize(pool_allocator=True, "
-                                     "maximum_pool_size=None)  # with RMM");
+                                   : "# with RMM:\n"
+                                     "rmm.reinitialize(pool_allocator=True, "
+                                     "maximum_pool_size=None)");
     if (is_fraction)
         hr__text_add_smaller_batch(given, finding);
     return true;
@@ -342,13 +418,12 @@ static bool judge_vllm_cache(const hr__text_case *given)
                          "The cache grows evenly with the length: %.0f %% of the longest "
                          "length would fit.",
                          100.0 * (double)available / (double)needed);
-    hr__finding_remedy(
-        finding, "a shorter longest request", hr__saves(needed - available), HR_BASIS_COMPUTED,
-        "longer ones are refused",
-        hr__diagnosis_text(given->draft,
-                           "vllm serve MODEL --max-model-len N  # at most %.0f %% of "
-                           "what it is",
-                           100.0 * (double)available / (double)needed - 0.5));
+    hr__finding_remedy(finding, "a shorter longest request", hr__saves(needed - available),
+                       HR_BASIS_COMPUTED, "longer ones are refused",
+                       hr__diagnosis_text(given->draft,
+                                          "# at most %.0f %% of what it is:\n"
+                                          "vllm serve MODEL --max-model-len N",
+                                          100.0 * (double)available / (double)needed - 0.5));
     hr__finding_remedy(finding, "a cache of eight bits", hr__saves(needed / 2), HR_BASIS_COMPUTED,
                        "a little accuracy", "vllm serve MODEL --kv-cache-dtype fp8");
     add_advice(finding, for_vllm + 1, 1);
@@ -405,7 +480,7 @@ static bool judge_mps(hr__text_case *given)
         return false;
     hr_memory_numbers moved = *said;
     uint64_t held;
-    if (!hr__add_u64(said->allocated_bytes, other, &held))
+    if (!hr__add_u64(said->allocated_bytes, other, &held) || !hr__text_knows(held))
         return false;
     moved.total_bytes = said->allowed_bytes;
     moved.allowed_bytes = HR_UNKNOWN;
@@ -444,10 +519,11 @@ static bool judge_mps(hr__text_case *given)
             allowed, others, own, tried);
     given->judged = judged;
     hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, hr_verdict_name(judged.verdict), is_outside ? other : said->allocated_bytes,
+        given->draft, hr_verdict_name(judged.verdict), held,
         "%s of the machine's memory may be used, and %s are.", allowed, hr__text_size(given, held));
-    hr__finding_part(finding, "PyTorch", said->allocated_bytes);
-    hr__finding_part(finding, "other allocations of this process", other);
+    hr_part parts[] = {{"PyTorch", said->allocated_bytes},
+                       {"other allocations of this process", other}};
+    hr__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
     add_explanation(given, finding);
     return true;
 }
@@ -482,9 +558,38 @@ static bool judge_cupy_limit(const hr__text_case *given)
     return true;
 }
 
+/* cudaMallocAsync has nothing reserved to compare: PyTorch holds what is in use against the limit,
+ * and the driver joins what is idle. */
+static bool judge_async_limit(const hr__text_case *given)
+{
+    const hr_memory_numbers *said = &given->numbers;
+    if (given->report->kind != HR__ERROR_CUDA_ASYNC || !hr__text_knows(said->allowed_bytes) ||
+        !hr__text_knows(said->tried_bytes) || said->tried_bytes > said->allowed_bytes ||
+        !hr__text_knows(said->allocated_bytes) || hr__text_knows(said->reserved_bytes) ||
+        said->allocated_bytes <= said->allowed_bytes - said->tried_bytes ||
+        !hr__text_knows(said->free_bytes) || said->free_bytes < said->tried_bytes ||
+        !hr__text_knows(said->total_bytes) || said->free_bytes > said->total_bytes ||
+        said->allocated_bytes > said->total_bytes)
+        return false;
+    const char *in_use = hr__text_size(given, said->allocated_bytes);
+    const char *tried = hr__text_size(given, said->tried_bytes);
+    const char *allowed = hr__text_size(given, said->allowed_bytes);
+    const char *free_text = hr__text_size(given, said->free_bytes);
+    hr__diagnosis_reason(given->draft,
+                         "The limit: in use %s + request %s, and %s are allowed: over it, while "
+                         "the card itself had %s free.",
+                         in_use, tried, allowed, free_text);
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_CAPPED,
+                           hr__text_confidence(given, HR_CONFIDENCE_HIGH),
+                           "Capped: PyTorch uses %s of the %s it is allowed and asked for %s more, "
+                           "while the card had %s free.",
+                           in_use, allowed, tried, free_text);
+    hr__text_add_findings(given, HR_VERDICT_CAPPED);
+    return true;
+}
+
 bool hr__text_judge_by_kind(hr__text_case *given)
 {
-    return hr__text_judge_beyond_any_card(given) || judge_said_limit(given) ||
-           judge_vllm_cache(given) || judge_vllm_start(given) || judge_mps(given) ||
-           judge_cupy_limit(given);
+    return judge_said_limit(given) || judge_vllm_cache(given) || judge_vllm_start(given) ||
+           judge_mps(given) || judge_cupy_limit(given) || judge_async_limit(given);
 }

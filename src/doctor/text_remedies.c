@@ -10,6 +10,8 @@
  *     what a batch of 1/n can give back, times (1 - 1/n). */
 #include "doctor/text_parts.h"
 
+#include "base/checked_math.h" /* hr__add_u64 */
+
 enum { EXPANDABLE_IDLE_SHARE = 4 };        /* of live bytes, at most */
 enum { LEAST_PARTS = 2, MOST_PARTS = 64 }; /* that a batch is cut into */
 
@@ -23,29 +25,19 @@ static hr__savings between(uint64_t at_least_bytes, uint64_t at_most_bytes)
     return (hr__savings){at_least_bytes, at_most_bytes};
 }
 
-/* ---- learning more --------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-void hr__text_add_recording(hr__finding_draft *finding)
+void hr__text_add_parts(hr__finding_draft *finding, hr_part *parts, size_t count)
 {
-    hr__finding_remedy(finding, "record the run, to see what holds the memory, line by line",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
-                       "two lines of code; the recorded run is a little slower",
-                       "torch.cuda.memory._record_memory_history(max_entries=100000)  # first\n"
-                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")  # when it has failed\n"
-                       "headroom doctor oom.pickle");
-}
-
-void hr__text_add_process_list(const hr__text_case *given, hr__finding_draft *finding)
-{
-    const char *how = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv";
-    if (given->report->kind == HR__ERROR_TORCH_HIP)
-        how = "rocm-smi --showpids --showmeminfo vram";
-    else if (given->report->kind == HR__ERROR_TORCH_XPU)
-        how = "xpu-smi ps";
-    else if (given->report->kind == HR__ERROR_TORCH_MPS)
-        how = "top -o mem";
-    hr__finding_remedy(finding, "see who holds the card while it happens", HR__SAVES_UNKNOWN,
-                       HR_BASIS_RULE, "none", how);
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = i; j > 0 && parts[j].bytes > parts[j - 1].bytes; j--) {
+            hr_part larger = parts[j];
+            parts[j] = parts[j - 1];
+            parts[j - 1] = larger;
+        }
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].bytes != 0)
+            hr__finding_part(finding, parts[i].name, parts[i].bytes);
 }
 
 /* ---- needing less ---------------------------------------------------------------------------- */
@@ -61,16 +53,41 @@ static uint64_t parts_of_batch(uint64_t in_use_bytes, uint64_t missing_bytes)
     return 0;
 }
 
+/* On a card that is only asked about, what is in use may be more than it by itself. */
+static uint64_t too_much_bytes(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    if (given->card_bytes == 0 || !hr__text_knows(numbers->allocated_bytes))
+        return 0;
+    uint64_t others = hr__text_knows(given->others_bytes) ? given->others_bytes : 0;
+    return less(numbers->allocated_bytes, less(given->card_bytes, others));
+}
+
+/* By PyTorch: what it has reserved, or what of that is in use. */
+static uint64_t held_bytes(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    return hr__text_knows(numbers->reserved_bytes) ? numbers->reserved_bytes
+                                                   : numbers->allocated_bytes;
+}
+
 /* What the request lacked; the card or the limit. */
 static uint64_t missing_bytes(const hr__text_case *given)
 {
     const hr_memory_numbers *numbers = &given->numbers;
+    uint64_t too_much = too_much_bytes(given), all;
+    if (too_much != 0)
+        return hr__text_knows(numbers->tried_bytes) &&
+                       hr__add_u64(too_much, numbers->tried_bytes, &all)
+                   ? all
+                   : too_much;
     if (!hr__text_knows(numbers->tried_bytes))
         return HR_UNKNOWN;
     uint64_t room = hr__text_knows(numbers->free_bytes) ? numbers->free_bytes : 0;
-    if (hr__text_knows(numbers->allowed_bytes) && hr__text_knows(numbers->reserved_bytes) &&
-        less(numbers->allowed_bytes, numbers->reserved_bytes) < room)
-        room = less(numbers->allowed_bytes, numbers->reserved_bytes);
+    uint64_t held = held_bytes(given);
+    if (hr__text_knows(numbers->allowed_bytes) && hr__text_knows(held) &&
+        less(numbers->allowed_bytes, held) < room)
+        room = less(numbers->allowed_bytes, held);
     return less(numbers->tried_bytes, room);
 }
 
@@ -118,12 +135,15 @@ void hr__text_add_diet(const hr__text_case *given, hr__finding_draft *finding)
     hr__finding_remedy(finding, "mixed precision, if it is not on",
                        is_known ? between(in_use / 10, in_use / 5 * 2) : HR__SAVES_UNKNOWN,
                        HR_BASIS_RULE, "faster on tensor cores; bfloat16 has fewer digits",
-                       "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n"
-                       "    loss = loss_of(batch)");
+                       hr__diagnosis_text(given->draft,
+                                          "with torch.autocast(\"%s\", dtype=torch.bfloat16):\n"
+                                          "    loss = loss_of(batch)",
+                                          hr__text_device_of(given)->module));
     hr__finding_remedy(finding, "activation checkpointing",
                        is_known ? between(in_use / 10, in_use / 10 * 7) : HR__SAVES_UNKNOWN,
                        HR_BASIS_RULE, "a quarter to a third more time per step",
-                       "model.gradient_checkpointing_enable()  # transformers; or, per block:\n"
+                       "model.gradient_checkpointing_enable()  # transformers\n"
+                       "# or, per block:\n"
                        "x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)");
     hr__finding_remedy(finding, "a fused optimizer: no temporary copy of all parameters in step()",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none; foreach=False is the slower way",
@@ -135,24 +155,10 @@ void hr__text_add_diet(const hr__text_case *given, hr__finding_draft *finding)
     hr__finding_remedy(
         finding, "offload or shard what the optimizer keeps", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
         "much slower steps (offload), or more GPUs (sharding)",
-        "torch.distributed.fsdp.fully_shard(model)  # or DeepSpeed ZeRO with offload");
+        "torch.distributed.fsdp.fully_shard(model)\n# or DeepSpeed ZeRO with offload");
 }
 
 /* ---- fragmentation --------------------------------------------------------------------------- */
-
-/* The variable that every version of PyTorch reads. */
-static const char *settings_variable(hr__error_kind kind)
-{
-    switch (kind) {
-    case HR__ERROR_TORCH_HIP:
-        return "PYTORCH_HIP_ALLOC_CONF";
-    case HR__ERROR_TORCH_XPU:
-    case HR__ERROR_TORCH_OTHER:
-        return "PYTORCH_ALLOC_CONF";
-    default:
-        return "PYTORCH_CUDA_ALLOC_CONF";
-    }
-}
 
 static void add_fragmentation_remedies(const hr__text_case *given, hr__finding_draft *finding)
 {
@@ -162,20 +168,27 @@ static void add_fragmentation_remedies(const hr__text_case *given, hr__finding_d
                            between(less(idle, in_use / EXPANDABLE_IDLE_SHARE), idle), HR_BASIS_RULE,
                            "next to none; needs PyTorch 2.1, set before it starts",
                            hr__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                                              settings_variable(given->report->kind)));
-    hr__finding_remedy(
-        finding, "empty the cache between phases, never inside the loop", between(0, idle),
-        HR_BASIS_RULE, "the next step takes its memory from the driver again, and is slow",
-        "torch.cuda.empty_cache()  # after loading, between training and evaluation");
+                                              hr__text_device_of(given)->settings));
+    hr__finding_remedy(finding, "empty the cache between phases, never inside the loop",
+                       between(0, idle), HR_BASIS_RULE,
+                       "the next step takes its memory from the driver again, and is slow",
+                       hr__diagnosis_text(given->draft,
+                                          "# after loading, between training and evaluation:\n"
+                                          "torch.%s.empty_cache()",
+                                          hr__text_device_of(given)->module));
     hr__finding_remedy(finding, "fewer different sizes: pad lengths to a few, sort by length",
                        between(0, idle), HR_BASIS_RULE, "some padding is computed for nothing",
                        "length = -(-length // 128) * 128  # the next multiple of 128");
+    if (!hr__text_device_of(given)->has_recordings)
+        return;
     hr__finding_remedy(finding, "record the run and let settings be tried on the recording",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE,
                        "two lines of code; the recorded run is a little slower",
-                       "torch.cuda.memory._record_memory_history(max_entries=100000)  # first\n"
-                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")  # when it has failed\n"
-                       "headroom tune oom.pickle --card SIZE");
+                       "# first:\n"
+                       "torch.cuda.memory._record_memory_history(max_entries=100000)\n"
+                       "# when it has failed:\n"
+                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")\n"
+                       "# then: headroom tune oom.pickle --card SIZE");
 }
 
 /* The recipe that most pages give first. */
@@ -188,8 +201,9 @@ static void warn_of_max_split_size(const hr__text_case *given)
     hr__finding_evidence(warning,
                          "On recordings with varying lengths and image sizes max_split_size_mb:128 "
                          "took what was reserved from 1.5 times what was live to 5 and 6 times.");
-    hr__finding_evidence(warning, "Try it on a recording first: headroom replay oom.pickle --conf "
-                                  "max_split_size_mb:128");
+    hr__finding_remedy(warning, "try it on a recording first", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       "a recording of the run",
+                       "headroom replay oom.pickle --conf max_split_size_mb:128");
 }
 
 static void add_fragmentation(const hr__text_case *given)
@@ -200,8 +214,6 @@ static void add_fragmentation(const hr__text_case *given)
         given->draft, "fragmentation", idle, "PyTorch holds %s and uses %s; %s of it lie idle.",
         hr__text_size(given, numbers->reserved_bytes),
         hr__text_size(given, numbers->allocated_bytes), hr__text_size(given, idle));
-    hr__finding_part(finding, "in use", numbers->allocated_bytes);
-    hr__finding_part(finding, "reserved and idle", idle);
     hr__finding_evidence(finding, "A request needs one piece: idle bytes serve it only where they "
                                   "lie side by side, in one segment.");
     if (given->report->says_expandable)
@@ -229,7 +241,7 @@ static void add_small_fragmentation(const hr__text_case *given)
             between(less(idle, numbers->allocated_bytes / EXPANDABLE_IDLE_SHARE), idle),
             HR_BASIS_RULE, "next to none; needs PyTorch 2.1, set before it starts",
             hr__diagnosis_text(given->draft, "export %s=expandable_segments:True",
-                               settings_variable(given->report->kind)));
+                               hr__text_device_of(given)->settings));
 }
 
 /* ---- outside --------------------------------------------------------------------------------- */
@@ -249,8 +261,9 @@ static void add_outside_evidence(const hr__text_case *given, hr__finding_draft *
 {
     uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
     if (hr__text_knows(own)) {
-        hr__finding_part(finding, "other processes", outside - own);
-        hr__finding_part(finding, "this process: context and libraries", own);
+        hr_part parts[] = {{"other processes", outside - own},
+                           {"this process: context and libraries", own}};
+        hr__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
         hr__finding_evidence(finding,
                              "This process holds %s besides what PyTorch reserved (context, NCCL, "
                              "cuDNN, other libraries); other processes hold %s.",
@@ -273,22 +286,33 @@ static void add_outside(const hr__text_case *given)
     uint64_t outside = given->judged.outside_bytes, own = own_outside_bytes(given);
     uint64_t beyond = less(outside, HR__CONTEXT_BYTES);
     uint64_t others = hr__text_knows(own) ? outside - own : beyond;
+    const hr__text_device *device = hr__text_device_of(given);
     hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, "outside", outside, "%s of the card's %s are held outside PyTorch.",
+        given->draft, "outside", outside,
+        outside <= given->numbers.total_bytes
+            ? "%s of the card's %s are held outside PyTorch."
+            : "%s are held outside PyTorch, more than a card of %s has.",
         hr__text_size(given, outside), hr__text_size(given, given->numbers.total_bytes));
     add_outside_evidence(given, finding);
     hr__text_add_process_list(given, finding);
     hr__finding_remedy(finding, "end what is left over of earlier runs, or notebooks",
                        between(0, others), HR_BASIS_MEASURED, "that work is lost",
                        "kill PID  # from the list; then look again");
-    hr__finding_remedy(finding, "use a card that is free", between(0, others), HR_BASIS_MEASURED,
-                       "none, where there is one", "CUDA_VISIBLE_DEVICES=1 python train.py");
+    hr__finding_remedy(
+        finding, "use a card that is free", between(0, others), HR_BASIS_MEASURED,
+        "none, where there is one",
+        device->visible[0] != '\0'
+            ? hr__diagnosis_text(given->draft, "%s=1 python train.py", device->visible)
+            : hr__diagnosis_text(given->draft, "model.to(\"%s:1\")", device->module));
     hr__finding_remedy(finding, "one card for each rank: ranks that forget it all start on card 0",
-                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one line",
-                       "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))  # before any use");
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one line, before any use",
+                       hr__diagnosis_text(given->draft,
+                                          "torch.%s.set_device(int(os.environ[\"LOCAL_RANK\"]))",
+                                          device->module));
     hr__finding_remedy(finding, "keep other frameworks from taking the card in advance",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "their first steps are slower",
-                       "export XLA_PYTHON_CLIENT_PREALLOCATE=false TF_FORCE_GPU_ALLOW_GROWTH=true\n"
+                       "export XLA_PYTHON_CLIENT_PREALLOCATE=false\n"
+                       "export TF_FORCE_GPU_ALLOW_GROWTH=true\n"
                        "vllm serve MODEL --gpu-memory-utilization 0.5");
     if (hr__text_knows(own) && own > HR__CONTEXT_BYTES)
         hr__finding_remedy(finding, "fewer NCCL communicators and smaller buffers",
@@ -312,21 +336,25 @@ static void add_capped(const hr__text_case *given)
     bool has_card = hr__text_knows(total) && total >= limit;
     hr__finding_draft *finding = hr__diagnosis_add(
         given->draft, "capped", has_card ? total - limit : HR_UNKNOWN,
-        "A limit of %s is set for this process%s%s.", hr__text_size(given, limit),
-        has_card ? ", on a card of " : "", has_card ? hr__text_size(given, total) : "");
+        "A limit of %s is set for this process%s%s%s%s%s.", hr__text_size(given, limit),
+        has_card ? ", which leaves " : "", has_card ? hr__text_size(given, total - limit) : "",
+        has_card ? " of the card's " : "", has_card ? hr__text_size(given, total) : "",
+        has_card ? " out of its reach" : "");
     if (has_card && total != 0)
         hr__finding_evidence(finding, "That is a fraction of %.3f of the card.",
                              (double)limit / (double)total);
-    uint64_t wanted =
-        hr__text_knows(numbers->reserved_bytes) && hr__text_knows(numbers->tried_bytes)
-            ? numbers->reserved_bytes + numbers->tried_bytes
-            : HR_UNKNOWN;
-    const char *how = "torch.cuda.set_per_process_memory_fraction(1.0)  # or drop the call";
+    uint64_t held = held_bytes(given), wanted;
+    if (!hr__text_knows(held) || !hr__text_knows(numbers->tried_bytes) ||
+        !hr__add_u64(held, numbers->tried_bytes, &wanted))
+        wanted = HR_UNKNOWN;
+    const char *module = hr__text_device_of(given)->module;
+    const char *how = hr__diagnosis_text(
+        given->draft, "torch.%s.set_per_process_memory_fraction(1.0)  # or drop it", module);
     if (has_card && hr__text_knows(wanted) && wanted <= total) {
         hr__finding_evidence(finding, "This request needed a limit of %s: a fraction of %.3f.",
                              hr__text_size(given, wanted), (double)wanted / (double)total);
         how = hr__diagnosis_text(
-            given->draft, "torch.cuda.set_per_process_memory_fraction(%.2f)  # was %.2f, at most 1",
+            given->draft, "torch.%s.set_per_process_memory_fraction(%.2f)  # was %.2f", module,
             hundredths_above((double)wanted / (double)total), (double)limit / (double)total);
     }
     hr__savings savings = HR__SAVES_UNKNOWN;
@@ -340,8 +368,8 @@ static void add_capped(const hr__text_case *given)
     hr__finding_remedy(finding, "raise the limit, or take it away", savings, HR_BASIS_COMPUTED,
                        "whoever shares the card has less; it was set for a reason", how);
     hr__finding_remedy(finding, "look where it is set", HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
-                       "grep -rn \"memory_fraction\\|gpu_memory_utilization\" .; env | grep "
-                       "ALLOC_CONF");
+                       "grep -rn \"memory_fraction\\|gpu_memory_utilization\" .\n"
+                       "env | grep ALLOC_CONF");
     hr__text_add_smaller_batch(given, finding);
 }
 
@@ -376,12 +404,12 @@ static void add_refused(const hr__text_case *given)
     if (!hr__text_knows(numbers->allowed_bytes))
         hr__finding_remedy(finding, "see whether a limit is set", HR__SAVES_UNKNOWN, HR_BASIS_RULE,
                            "none",
-                           "grep -rn set_per_process_memory_fraction .; env | grep ALLOC_CONF");
+                           "grep -rn set_per_process_memory_fraction .\n"
+                           "env | grep ALLOC_CONF");
     hr__finding_remedy(finding, "give the host more room: its memory, or address space, ran out",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "administrator's rights",
                        "free -g; ulimit -v unlimited; sysctl vm.overcommit_memory\n"
-                       "# Windows: System, Advanced, Performance, Virtual memory: a larger page "
-                       "file\n"
+                       "# Windows, System, Advanced, Performance: a larger page file\n"
                        "# WSL: memory= and swap= in .wslconfig, then wsl --shutdown");
     if (given->report->says_expandable)
         hr__finding_remedy(finding,
@@ -389,7 +417,7 @@ static void add_refused(const hr__text_case *given)
                            "than the card",
                            HR__SAVES_UNKNOWN, HR_BASIS_RULE, "more fragmentation",
                            hr__diagnosis_text(given->draft, "export %s=expandable_segments:False",
-                                              settings_variable(given->report->kind)));
+                                              hr__text_device_of(given)->settings));
     hr__finding_remedy(finding, "see whether the card is divided (MIG), or shared by a scheduler",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none", "nvidia-smi -L; nvidia-smi");
     if (given->report->kind == HR__ERROR_TORCH_XPU)
@@ -431,29 +459,70 @@ static void add_too_large(const hr__text_case *given)
 
 /* ---- genuine, stranded ----------------------------------------------------------------------- */
 
-static void add_genuine(const hr__text_case *given)
+/* Do in use, idle, outside and free come to the card, so that each can be called a part of it? */
+static bool has_whole_card(const hr__text_case *given)
 {
     const hr_memory_numbers *numbers = &given->numbers;
+    return hr__text_knows(numbers->total_bytes) && hr__text_knows(numbers->reserved_bytes) &&
+           hr__text_knows(numbers->free_bytes) && hr__text_knows(numbers->allocated_bytes) &&
+           numbers->allocated_bytes <= numbers->reserved_bytes &&
+           numbers->reserved_bytes <= numbers->total_bytes &&
+           numbers->free_bytes <= numbers->total_bytes - numbers->reserved_bytes;
+}
+
+static void add_card_parts(const hr__text_case *given, hr__finding_draft *finding)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    hr_part parts[] = {
+        {"in use", numbers->allocated_bytes},
+        {"reserved and idle", numbers->reserved_bytes - numbers->allocated_bytes},
+        {"outside PyTorch", numbers->total_bytes - numbers->reserved_bytes - numbers->free_bytes},
+        {"free", numbers->free_bytes},
+    };
+    hr__text_add_parts(finding, parts, sizeof parts / sizeof *parts);
+}
+
+static hr__finding_draft *begin_genuine(const hr__text_case *given)
+{
+    const hr_memory_numbers *numbers = &given->numbers;
+    bool knows_tried = hr__text_knows(numbers->tried_bytes);
+    const char *in_use = hr__text_size(given, numbers->allocated_bytes);
+    const char *tried = hr__text_size(given, numbers->tried_bytes);
+    if (has_whole_card(given) && knows_tried) {
+        hr__finding_draft *finding =
+            hr__diagnosis_add(given->draft, "genuine", numbers->total_bytes,
+                              "Of the card's %s, %s are in use, and %s more are needed.",
+                              hr__text_size(given, numbers->total_bytes), in_use, tried);
+        add_card_parts(given, finding);
+        return finding;
+    }
+    if (!hr__text_knows(numbers->allocated_bytes))
+        return hr__diagnosis_add(given->draft, "genuine", numbers->tried_bytes,
+                                 "More is needed than there is: %s were asked for.", tried);
+    return hr__diagnosis_add(given->draft, "genuine", numbers->allocated_bytes,
+                             "More is needed than there is: %s in use%s%s%s.", in_use,
+                             knows_tried ? ", and " : "", knows_tried ? tried : "",
+                             knows_tried ? " more" : "");
+}
+
+static void add_genuine(const hr__text_case *given)
+{
     uint64_t missing = missing_bytes(given);
-    hr__finding_draft *finding = hr__diagnosis_add(
-        given->draft, "genuine", numbers->allocated_bytes,
-        "More is needed than there is: %s in use, and %s more.",
-        hr__text_size(given, numbers->allocated_bytes), hr__text_size(given, numbers->tried_bytes));
-    hr__finding_part(finding, "in use", numbers->allocated_bytes);
-    if (hr__text_knows(given->judged.outside_bytes))
-        hr__finding_part(finding, "outside PyTorch", given->judged.outside_bytes);
-    if (hr__text_knows(given->judged.idle_bytes))
-        hr__finding_part(finding, "reserved and idle", given->judged.idle_bytes);
+    hr__finding_draft *finding = begin_genuine(given);
     if (hr__text_knows(missing) && missing != 0)
         hr__finding_evidence(finding,
-                             "At least %s are missing, for this request alone; others may "
-                             "follow it.",
+                             given->card_bytes != 0
+                                 ? "At least %s would be missing on that card, this request "
+                                   "included; others may follow it."
+                                 : "At least %s are missing, for this request alone; others may "
+                                   "follow it.",
                              hr__text_size(given, missing));
-    hr__finding_evidence(finding, "What the memory is used for (weights, activations, optimizer "
-                                  "state) is not in a message, so which of these applies is not "
-                                  "known; a recording tells.");
+    hr__finding_evidence(finding,
+                         "What the memory is used for (weights, activations, optimizer state) is "
+                         "not in a message, so which of these applies is not known%s.",
+                         hr__text_device_of(given)->has_recordings ? "; a recording tells" : "");
     hr__text_add_diet(given, finding);
-    hr__text_add_recording(finding);
+    hr__text_add_recording(given, finding);
 }
 
 static void add_stranded(const hr__text_case *given)
@@ -472,7 +541,7 @@ static void add_stranded(const hr__text_case *given)
                        HR_BASIS_MEASURED, "slower where launching kernels takes the time",
                        "torch.compile(model)  # without mode=\"reduce-overhead\"\n"
                        "vllm serve MODEL --enforce-eager");
-    hr__text_add_recording(finding);
+    hr__text_add_recording(given, finding);
 }
 
 /* ---- what stands beside the verdict ---------------------------------------------------------- */
@@ -480,9 +549,10 @@ static void add_stranded(const hr__text_case *given)
 static bool is_outside_worth_telling(const hr__text_case *given)
 {
     uint64_t outside = given->judged.outside_bytes;
-    return hr__text_knows(outside) && hr__text_knows(given->numbers.tried_bytes) &&
-           given->numbers.free_bytes < given->numbers.tried_bytes && outside > HR__CONTEXT_BYTES &&
-           outside - HR__CONTEXT_BYTES >= given->numbers.tried_bytes;
+    bool is_short =
+        given->numbers.free_bytes < given->numbers.tried_bytes || too_much_bytes(given) != 0;
+    return hr__text_knows(outside) && hr__text_knows(given->numbers.tried_bytes) && is_short &&
+           outside > HR__CONTEXT_BYTES && outside - HR__CONTEXT_BYTES >= given->numbers.tried_bytes;
 }
 
 void hr__text_add_findings(const hr__text_case *given, hr_verdict verdict)

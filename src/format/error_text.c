@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/error_text_parts.h"
+#include "format/error_text_repeats.h"
 #include "format/error_text_tally.h"
 
 enum {
@@ -32,8 +33,10 @@ enum {
     LAST_WORD_BYTES = 1 << 10, /* what the longest word may stretch over, blanks included */
     SAMPLE_BYTES = 4 << 10,    /* of each buffer, to tell text from other things */
     READ_SLOTS = 1 << 10,
-    SAME_TEXT_BYTES = 640,     /* behind a word: a text that was read need not be read again */
-    MOST_FRUITLESS = 512,      /* readings of one buffer; then only the plainest words are read */
+    SAME_TEXT_BYTES = 640, /* behind a word: a text that was read need not be read again */
+    MOST_FRUITLESS = 512,  /* readings of one buffer; then only the plainest words are read */
+    FEW_FRUITLESS = 16,    /* the same, once there were so many readings: */
+    MOST_READINGS = 8 << 10,
     NEW_PARTS_BYTES = 2 << 10, /* parts of a message this close to the last belong to it */
     NEW_WORDS_BYTES = 300      /* and so do words without numbers, if the same rank has them */
 };
@@ -61,13 +64,16 @@ struct hr__error_scan {
     bool is_after_report; /* a message ended at last_end, in this buffer or the one before */
     uint64_t last_end;    /* of the whole text */
     int last_rank;
+    bool last_is_host;
     uint64_t base;       /* bytes before raw */
     uint64_t line_count; /* line ends up to `counted` */
 
     hr__word_search words;
     hr__region region;
     read_text read[READ_SLOTS];
+    hr__line_repeats repeats;
     size_t fruitless_count; /* readings of this buffer that found no report */
+    uint64_t reading_count; /* of the whole text */
 
     hr__error_tally tally;
     bool says_expandable;
@@ -186,11 +192,10 @@ static size_t state_number_count(const hr__error_report *report)
            (report->unallocated_bytes != HR__UNKNOWN_BYTES);
 }
 
-/* Is it a report, now that its numbers are known? */
+/* Is it a report, now that its numbers are known? Bare words make it an ambiguous one. */
 static bool is_report(const hr__region *region, const hr__error_rule *rule,
-                      const hr__error_place *place, const hr__error_report *report)
+                      const hr__error_place *place, hr__error_report *report)
 {
-    bool has_numbers = hr__error_report_has_numbers(report);
     if (report->kind == HR__ERROR_NOT_OOM)
         return (rule->flags & HR__RULE_CHECK_ERROR) == 0 ||
                !hr__error_is_mention(region, place->first, place->at);
@@ -202,8 +207,12 @@ static bool is_report(const hr__region *region, const hr__error_rule *rule,
         (report->reserved_bytes == HR__UNKNOWN_BYTES ||
          report->allocated_bytes == HR__UNKNOWN_BYTES))
         return false;
-    return has_numbers || (rule->flags & HR__RULE_CERTAIN) != 0 ||
-           !hr__error_is_mention(region, place->first, place->at);
+    if (hr__error_report_has_numbers(report))
+        return (rule->flags & (HR__RULE_SUMMARY | HR__RULE_AMBIGUOUS)) == 0 ||
+               !hr__error_is_in_code(region, place->at);
+    hr__error_shape shape = hr__error_shape_of(region, rule, place);
+    report->is_ambiguous |= shape == HR__SHAPE_BARE;
+    return shape != HR__SHAPE_NOTHING;
 }
 
 typedef struct found_message {
@@ -254,7 +263,7 @@ static bool is_vague(hr__word word)
 }
 
 /* A word that was found at raw byte `at`. */
-static void read_word(hr__error_scan *scan, hr__word word, size_t at)
+static hr__line_outcome read_word(hr__error_scan *scan, hr__word word, size_t at)
 {
     enum { CLOSE_TO_END = 320 }; /* letters: the message may go on */
     const hr__region *region = &scan->region;
@@ -265,13 +274,14 @@ static void read_word(hr__error_scan *scan, hr__word word, size_t at)
         found.end + CLOSE_TO_END > region->letter_count)
         is_message = read_around(scan, word, at, REGION_MOST_AHEAD_BYTES, &found, &report);
     if (!is_message)
-        return;
+        return HR__LINE_NOTHING;
     uint64_t distance = scan->is_after_report ? scan->base + at - scan->last_end : UINT64_MAX;
     if ((found.rule->flags & HR__RULE_PART) != 0 && distance < NEW_PARTS_BYTES)
-        return;
+        return HR__LINE_NOTHING;
     report.rank = rank_of(region, &found.place);
     found.end = line_end_behind(region, found.end);
     bool is_echo = distance < NEW_WORDS_BYTES && report.rank == scan->last_rank &&
+                   hr__error_kind_is_host(report.kind) == scan->last_is_host &&
                    !hr__error_report_has_numbers(&report) && !report.is_ambiguous;
     hr__error_report *kept = report.kind == HR__ERROR_NOT_OOM
                                  ? hr__tally_place_other(&scan->tally, is_vague(word))
@@ -284,11 +294,14 @@ static void read_word(hr__error_scan *scan, hr__word word, size_t at)
         *kept = report;
     }
     if (report.kind == HR__ERROR_NOT_OOM)
-        return;
+        return HR__LINE_NOTHING;
     hr__tally_count(&scan->tally, &report, is_completion || (is_echo && kept == NULL));
     size_t end = found.start + hr__region_raw_end(region, found.end);
     scan->last_rank = report.rank;
+    scan->last_is_host = hr__error_kind_is_host(report.kind);
     end_message(scan, end > at ? end : at + 1);
+    bool is_counted = !report.is_ambiguous && !report.is_warning;
+    return is_counted && hr__error_report_has_numbers(&report) ? HR__LINE_NUMBERS : HR__LINE_WORDS;
 }
 
 /* The text around a word: from the beginning of its line, or the end of the last message, to well
@@ -311,15 +324,40 @@ static uint64_t hash_around(const hr__error_scan *scan, hr__word word, size_t at
     return hash | 1;
 }
 
+static hr__line_key key_around(const hr__error_scan *scan, hr__word word, size_t at)
+{
+    enum { MOST_BACK = 200, MOST_BEHIND = 400 };
+    size_t back = at - scan->consumed < MOST_BACK ? at - scan->consumed : MOST_BACK;
+    size_t behind = scan->filled - at < MOST_BEHIND ? scan->filled - at : MOST_BEHIND;
+    const char *before = memrchr(scan->raw + at - back, '\n', back);
+    const char *line_end = memchr(scan->raw + at, '\n', behind);
+    size_t first = before != NULL ? (size_t)(before - scan->raw) + 1 : at - back;
+    size_t end = line_end != NULL ? (size_t)(line_end - scan->raw) : at + behind;
+    return hr__line_key_of(scan->raw + first, end - first, at - first, word, before != NULL);
+}
+
 /* The same text says the same, and counts no more: a log that repeats itself is not read again and
  * again. */
 static void read_word_once(hr__error_scan *scan, hr__word word, size_t at)
 {
+    hr__line_key key = key_around(scan, word, at);
+    hr__line_pattern *pattern = hr__line_pattern_of(&scan->repeats, &key);
+    if (hr__line_is_settled(pattern, &key)) {
+        if (pattern->outcome == HR__LINE_NUMBERS)
+            hr__tally_count_again(&scan->tally, key.said, key.rank, pattern->is_host);
+        if (pattern->outcome != HR__LINE_NOTHING)
+            end_message(scan, at + key.behind_bytes);
+        return;
+    }
     uint64_t hash = hash_around(scan, word, at);
     read_text *known = &scan->read[(hash >> 32) % READ_SLOTS];
     if (known->hash != hash) {
-        read_word(scan, word, at);
+        hr__line_outcome outcome = read_word(scan, word, at);
+        hr__line_came_to(pattern, &key, outcome, scan->last_is_host);
+        if (outcome == HR__LINE_NUMBERS)
+            hr__tally_remember(&scan->tally, key.said);
         scan->fruitless_count += scan->consumed <= at;
+        scan->reading_count++;
         *known = (read_text){hash, scan->consumed > at ? scan->consumed - at : 0};
     } else if (known->consumed_bytes > 0) {
         end_message(scan, at + (size_t)known->consumed_bytes);
@@ -340,6 +378,18 @@ static size_t skip_prefix(const hr__error_scan *scan, size_t at, size_t end)
     return at + hr__line_prefix(scan->raw + at, stop - at, &rank);
 }
 
+/* How many bytes at `text`, which begins with the escape character or '&', say nothing: a colour,
+ * or a blank as HTML has it. */
+static size_t dropped_bytes(const char *text, size_t size_bytes)
+{
+    static const char blank[] = "&nbsp;";
+    if (text[0] == '\033')
+        return hr__terminal_command(text, size_bytes);
+    return size_bytes >= sizeof blank - 1 && memcmp(text, blank, sizeof blank - 1) == 0
+               ? sizeof blank - 1
+               : 0;
+}
+
 /* Squeezes the raw bytes from `*at` to `end`, of a line that ends at `line_end`, into letters,
  * colours left out. `*at` becomes `end`, or the end of a colour that reaches further. */
 static size_t squeeze_piece(hr__error_scan *scan, size_t *at, size_t end, size_t line_end,
@@ -350,13 +400,21 @@ static size_t squeeze_piece(hr__error_scan *scan, size_t *at, size_t end, size_t
     while (here < end) {
         const char *command = memchr(scan->raw + here, '\033', end - here);
         size_t stop = command != NULL ? (size_t)(command - scan->raw) : end;
+        const char *blank = memchr(scan->raw + here, '&', stop - here);
+        stop = blank != NULL ? (size_t)(blank - scan->raw) : stop;
         for (; here < stop; here++) {
             unsigned char letter = squeezed[(unsigned char)scan->raw[here]];
             scan->letters[count] = (char)letter;
             count += letter != 0;
         }
-        if (here < end)
-            here += hr__terminal_command(scan->raw + here, line_end - here);
+        if (here >= end)
+            break;
+        size_t taken = dropped_bytes(scan->raw + here, line_end - here);
+        if (taken == 0) { /* '&' itself */
+            scan->letters[count++] = '&';
+            taken = 1;
+        }
+        here += taken;
     }
     *at = here;
     return count;
@@ -408,11 +466,13 @@ static size_t raw_of_letter(const hr__error_scan *scan, size_t letter, size_t en
         here = *known;
     while (here.raw < end) {
         char byte = scan->raw[here.raw];
+        size_t taken;
         if (byte == '\n') {
             here.raw = (uint32_t)skip_prefix(scan, here.raw + (size_t)1, end);
-        } else if (byte == '\033') {
-            size_t left = line_end_of(scan, here.raw, end) - here.raw;
-            here.raw += (uint32_t)hr__terminal_command(scan->raw + here.raw, left);
+        } else if ((byte == '\033' || byte == '&') &&
+                   (taken = dropped_bytes(scan->raw + here.raw,
+                                          line_end_of(scan, here.raw, end) - here.raw)) > 0) {
+            here.raw += (uint32_t)taken;
         } else {
             if (hr__squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
                 break;
@@ -435,27 +495,41 @@ static bool is_inside_sentence(const hr__error_scan *scan, size_t at)
            memrchr(scan->raw + at - back, '\033', back) == NULL;
 }
 
+/* Words that can only say that there was an error of another kind, once one is known. */
+static bool is_settled(const hr__error_scan *scan, hr__word word)
+{
+    switch (word) {
+    case HR__WORD_ERROR_COLON:
+    case HR__WORD_EXCEPTION_COLON:
+    case HR__WORD_ASSERTION_FAILED:
+    case HR__WORD_SEGMENTATION_FAULT:
+    case HR__WORD_ILLEGAL_ACCESS:
+    case HR__WORD_DEVICE_ASSERT:
+    case HR__WORD_INVALID_DEVICE_POINTER:
+        return scan->tally.other.kind != HR__ERROR_NONE && !scan->tally.other_is_vague;
+    case HR__WORD_TRACEBACK:
+    case HR__WORD_TERMINATE_CALLED:
+        return scan->tally.other.kind != HR__ERROR_NONE;
+    default:
+        return false;
+    }
+}
+
 /* Words that are everywhere, and what rules most of them out at a glance. */
 static bool is_worth_reading(const hr__error_scan *scan, hr__word word, size_t at, size_t letter,
                              size_t letter_count)
 {
     const char *text = scan->letters + letter;
     size_t left = letter_count - letter;
-    if (scan->fruitless_count > MOST_FRUITLESS && word != HR__WORD_OUT_OF_MEMORY)
+    bool is_patient = scan->reading_count < MOST_READINGS;
+    if (scan->fruitless_count > (is_patient ? MOST_FRUITLESS : FEW_FRUITLESS) &&
+        (word != HR__WORD_OUT_OF_MEMORY || scan->tally.certain.kind != HR__ERROR_NONE))
         return false;
     switch (word) {
     case HR__WORD_KILLED:
         return !is_inside_sentence(scan, at);
     case HR__WORD_ERROR_COLON:
-    case HR__WORD_EXCEPTION_COLON:
-    case HR__WORD_ASSERTION_FAILED:
-    case HR__WORD_SEGMENTATION_FAULT:
-        if (scan->tally.other.kind != HR__ERROR_NONE && !scan->tally.other_is_vague)
-            return false;
-        return word != HR__WORD_ERROR_COLON || left <= 6 || text[6] < '0' || text[6] > '9';
-    case HR__WORD_TRACEBACK:
-    case HR__WORD_TERMINATE_CALLED:
-        return scan->tally.other.kind == HR__ERROR_NONE;
+        return left <= 6 || text[6] < '0' || text[6] > '9';
     case HR__WORD_EXIT_CODE:
     case HR__WORD_EXIT_STATUS:
     case HR__WORD_RETURN_CODE:
@@ -496,6 +570,8 @@ static void search(hr__error_scan *scan, size_t limit)
     mark known = {0, 0};
     scan->fruitless_count = 0;
     while (hr__word_search_next(&scan->words, scan->letters, letter_count, &cursor, &match)) {
+        if (is_settled(scan, match.word))
+            continue;
         size_t at = raw_of_letter(scan, match.at, end, &known);
         if (at >= limit)
             break;
@@ -589,5 +665,10 @@ hr_status hr__error_scan_finish(hr__error_scan *scan, hr__error_summary *out)
     bool ends_inside_line = scan->filled > 0 && scan->raw[scan->filled - 1] != '\n';
     out->line_count = scan->line_count + ends_inside_line;
     out->is_binary = is_binary(scan);
+    if (out->is_binary && state_number_count(&out->first) < 2) {
+        /* programs contain the words of every message that they could print, but no numbers */
+        hr__error_report_init(&out->first);
+        out->report_count = out->rank_count = out->host_count = 0;
+    }
     return HR_OK;
 }

@@ -91,7 +91,7 @@ typedef struct hr__error_summary {
     uint64_t host_count;    /* of report_count: host memory */
     uint64_t line_count;
     uint64_t size_bytes; /* fed */
-    bool is_binary;      /* mostly bytes that no text has */
+    bool is_binary; /* mostly bytes that no text has: only a report with its numbers is believed */
 } hr__error_summary;
 
 /* HR_ERR_HOST_MEMORY. */

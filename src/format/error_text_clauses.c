@@ -114,6 +114,20 @@ static const clause clauses[] = {
     CLAUSE("(needed", "", NEEDED, false),
     CLAUSE(",available", "", AVAILABLE, false),
     CLAUSE("\xe5\xb0\x9d\xe8\xaf\x95\xe5\x88\x86\xe9\x85\x8d", "", TRIED, true), /* Chinese */
+    CLAUSE("", "\xe6\x80\xbb\xe5\xae\xb9\xe9\x87\x8f", TOTAL, true),
+    CLAUSE("", "\xe5\xb7\xb2\xe5\x88\x86\xe9\x85\x8d", ALLOCATED, true),
+    CLAUSE("", "\xe5\x8f\xaf\xe7\x94\xa8", FREE, true),
+    CLAUSE("", "\xe7\xa9\xba\xe9\x97\xb2", FREE, true),
+    CLAUSE("", "\xe7\x94\xb1pytorch\xe6\x80\xbb\xe5\x85\xb1\xe4\xbf\x9d\xe7\x95\x99", RESERVED,
+           true),
+    CLAUSE("allocationof", "failed", TRIED, true), /* Rust */
+    CLAUSE("mallocofsize", "", TRIED, false),      /* Arrow */
+    CLAUSE("(requested", "", TRIED, true),
+    CLAUSE("requestedmemory:", "", TRIED, false), /* XGBoost */
+    CLAUSE("freememory:", "", FREE, false),
+    CLAUSE("systemmemory(", "", TRIED, true), /* Ollama */
+    CLAUSE("thanisavailable(", "", FREE, true),
+    CLAUSE("thereare", "free", FREE, true), /* XLA */
     CLAUSE("allocationofsize", "", TRIED, false),
     CLAUSE("memoryofsize:", "", TRIED, false),
     CLAUSE("memoryofsize", "", TRIED, false),
@@ -409,7 +423,43 @@ static bool is_device_at(const hr__region *region, size_t at, size_t behind)
     return at > 0 && region->letters[at - 1] == '('; /* PyTorch: "(GPU 0;", whatever it is called */
 }
 
-static int find_device(const reading *message, size_t at)
+/* "gpu1: ", "gpu-a-3": machines are called so. A device has a blank or a mark before its number. */
+static bool is_host_name(const hr__region *region, size_t digit)
+{
+    size_t clean = region->clean_of[digit];
+    char before = clean > 0 ? region->clean[clean - 1] : ' ';
+    if (!hr__region_precedes(region, digit, "gpu"))
+        return false;
+    bool is_joined = before == '-' || (before | 0x20) == 'u';
+    return is_joined && (digit < 4 || region->letters[digit - 4] != '(');
+}
+
+static int device_between(const hr__region *region, size_t first, size_t end)
+{
+    size_t behind = 0;
+    for (size_t i = first; i < end; i++) {
+        char c = region->letters[i];
+        if (c < '0' || c > '9')
+            continue;
+        int device = device_number(region, i, end, &behind);
+        if (device >= 0 && is_device_at(region, i, behind) && !is_host_name(region, i))
+            return device;
+        while (i + 1 < end && region->letters[i + 1] >= '0' && region->letters[i + 1] <= '9')
+            i++;
+    }
+    return -1;
+}
+
+/* The first letter of the line in which `at` stands, not before `first`. */
+static size_t first_of_line(const hr__region *region, size_t first, size_t at)
+{
+    size_t line = hr__region_line_start(region, at);
+    while (at > first && region->clean_of[at - 1] >= line)
+        at--;
+    return at;
+}
+
+static int find_device(const reading *message, size_t start, size_t at)
 {
     const hr__region *region = message->region;
     bool is_nccl = message->report->kind == HR__ERROR_NCCL;
@@ -420,18 +470,10 @@ static int find_device(const reading *message, size_t at)
         if (device >= 0 && hr__region_continues(region, behind, "]"))
             return device;
     }
-    for (size_t i = message->first; i < message->end; i++) {
-        char c = region->letters[i];
-        if (c < '0' || c > '9')
-            continue;
-        int device = device_number(region, i, message->end, &behind);
-        if (device >= 0 && is_device_at(region, i, behind))
-            return device;
-        while (i + 1 < message->end && region->letters[i + 1] >= '0' &&
-               region->letters[i + 1] <= '9')
-            i++;
-    }
-    return -1;
+    /* What the message says itself; else what its line says in front of it. */
+    int device = device_between(region, start, message->end);
+    size_t first = first_of_line(region, message->first, start);
+    return device >= 0 ? device : device_between(region, first, start);
 }
 
 /* ---- the message ----------------------------------------------------------------------------- */
@@ -483,6 +525,8 @@ static size_t message_end(const hr__region *region, hr__error_kind kind,
         end = place->end;
     if (end > region->letter_count)
         end = region->letter_count;
+    next = hr__error_next_head(region, place->end, end);
+    end = next < end ? next : end;
     /* The request may stand behind the first words, and then once only. */
     if (hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, at >= 8 ? at - 8 : 0, end, &tried) &&
         hr__region_has(region, HR__WORD_TRIED_TO_ALLOCATE, tried + 1, end, &next))
@@ -547,6 +591,8 @@ size_t hr__error_read_clauses(const hr__region *region, const hr__error_rule *ru
     reading message = {.region = region, .report = report, .first = first, .parts_end = at};
     if (longest_message(report->kind) == 0)
         message.first = at;
+    if (is_torch(report->kind) && (rule->flags & (HR__RULE_PART | HR__RULE_SUMMARY)) == 0)
+        message.first = first_of_line(region, first, place->start);
     message.end = message_end(region, report->kind, place);
     read_numbers(&message, at, clauses, sizeof clauses / sizeof *clauses);
     bool has_state = report->total_bytes != HR__UNKNOWN_BYTES ||
@@ -555,7 +601,7 @@ size_t hr__error_read_clauses(const hr__region *region, const hr__error_rule *ru
     if ((is_torch(report->kind) || (rule->flags & HR__RULE_SUMMARY) != 0) && !has_state)
         read_numbers(&message, at, loose_clauses, sizeof loose_clauses / sizeof *loose_clauses);
     conclude_reserved(report);
-    report->device = find_device(&message, at);
+    report->device = find_device(&message, place->start, at);
     report->is_warning =
         (report->kind == HR__ERROR_TENSORFLOW || report->kind == HR__ERROR_JAX) &&
         (hr__region_has(region, HR__WORD_NOT_A_FAILURE, first, message.end, NULL) ||

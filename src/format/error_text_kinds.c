@@ -1,9 +1,7 @@
-/* error_text_kinds.c - whose message it is, and whether it is one.
+/* error_text_kinds.c - whose message it is.
  *
  * The rules (error_text_rules_host.c, error_text_rules_gpu.c) say what a word means beside another.
- * Here they are asked, and what they take for a message is doubted: advice, source code and
- * documentation use the same words. "If you encounter CUDA out of memory, try ..." reports
- * nothing. */
+ * Here they are asked. */
 #include "format/error_text_parts.h"
 
 #include <string.h>
@@ -56,9 +54,22 @@ static bool is_killed_line(const hr__region *region, size_t at)
            memcmp(region->clean + before - 3, "sh:", 3) == 0; /* "zsh: killed" */
 }
 
-/* 137, or -9: killed by signal 9, as shells and as Python say it. */
-static bool is_killed_code(const hr__region *region, size_t at)
+/* Nothing that goes on with a letter or a digit at either end: "EL0004", not "model0004". */
+static bool is_whole_code(const hr__region *region, size_t at, size_t length)
 {
+    size_t first = region->clean_of[at], behind = region->clean_of[at + length - 1] + (size_t)1;
+    bool is_begun =
+        first > 0 &&
+        (is_digit(region->clean[first - 1]) ||
+         ((region->clean[first - 1] | 0x20) >= 'a' && (region->clean[first - 1] | 0x20) <= 'z'));
+    return !is_begun && (behind >= region->clean_bytes || !is_digit(region->clean[behind]));
+}
+
+/* 137, or -9: killed by signal 9, as shells and as Python say it. */
+static bool is_killed_code(const hr__region *region, hr__word word, size_t at)
+{
+    if (word == HR__WORD_ASCEND_CODE || word == HR__WORD_DRIVER_ERROR_2)
+        return is_whole_code(region, at, strlen(hr__word_text(word)));
     size_t end = at + 24 < region->letter_count ? at + 24 : region->letter_count;
     while (at < end && region->letters[at] >= 'a' && region->letters[at] <= 'z')
         at++;
@@ -109,12 +120,32 @@ static bool passes(const hr__region *region, const hr__error_rule *rule, size_t 
         return false;
     if ((rule->flags & HR__RULE_CHECK_KILLED) != 0 && !is_killed_line(region, at))
         return false;
-    if ((rule->flags & HR__RULE_CHECK_CODE) != 0 && !is_killed_code(region, at))
+    if ((rule->flags & HR__RULE_CHECK_CODE) != 0 && !is_killed_code(region, rule->word, at))
         return false;
     return (rule->flags & HR__RULE_CHECK_ERROR) == 0 || is_error_line(region, rule->word, at);
 }
 
 /* ---- asking the rules ------------------------------------------------------------------------ */
+
+size_t hr__error_next_head(const hr__region *region, size_t at, size_t last)
+{
+    static const hr__word heads[] = {HR__WORD_CUDA_HEAD, HR__WORD_HIP_HEAD, HR__WORD_XPU_HEAD,
+                                     HR__WORD_MPS_HEAD};
+    size_t head, first = SIZE_MAX;
+    for (size_t i = 0; at > 0 && i < sizeof heads / sizeof *heads; i++)
+        if (hr__region_has(region, heads[i], at, last, &head) && head < first &&
+            hr__region_line_start(region, head) > region->clean_of[at - 1])
+            first = head;
+    return first;
+}
+
+/* Is what was found ahead part of another message? "torch.OutOfMemoryError: CUDA out of memory"
+ * says it twice, on two lines where a terminal broke them. */
+static bool is_of_next_message(const hr__region *region, size_t end, size_t beside)
+{
+    return beside > end && !hr__region_continues(region, end, "error") &&
+           hr__error_next_head(region, end, beside) <= beside;
+}
 
 static const hr__error_rule *find_in(const hr__error_rule *rules, size_t count,
                                      const hr__region *region, hr__word word,
@@ -131,9 +162,9 @@ static const hr__error_rule *find_in(const hr__error_rule *rules, size_t count,
         if (rule->beside != HR__WORD_COUNT &&
             !hr__region_has(region, rule->beside, first, place->at + rule->ahead, &beside))
             continue;
-        if (!passes(region, rule, place->at))
-            continue;
         size_t end = place->at + strlen(hr__word_text(word));
+        if (!passes(region, rule, place->at) || is_of_next_message(region, end, beside))
+            continue;
         size_t beside_end = beside;
         if (rule->beside != HR__WORD_COUNT)
             beside_end += strlen(hr__word_text(rule->beside));
@@ -206,60 +237,4 @@ hr__error_kind hr__error_rule_kind(const hr__region *region, const hr__error_rul
          hr__region_has(region, HR__WORD_JAX, first, place->at + 60, NULL)))
         return HR__ERROR_JAX;
     return rule->kind;
-}
-
-/* ---- mentions -------------------------------------------------------------------------------- */
-
-static bool is_sentence_end(const hr__region *region, size_t at)
-{
-    char letter = region->letters[at];
-    size_t clean = region->clean_of[at] + (size_t)1;
-    return (letter == '.' || letter == '!' || letter == ';') &&
-           (clean >= region->clean_bytes || (unsigned char)region->clean[clean] <= ' ');
-}
-
-static bool is_comment(const hr__region *region, size_t at)
-{
-    clean_line line = line_around(region, at);
-    const char *text = region->clean + line.first;
-    size_t size_bytes = line.end - line.first;
-    return size_bytes >= 2 && (text[0] == '#' || memcmp(text, "//", 2) == 0);
-}
-
-bool hr__error_is_mention(const hr__region *region, size_t first, size_t at)
-{
-    static const char *const before[] = {
-        "ifyou",       "ifit",         "ifthe",         "ifgpu",      "ifcuda",      "incaseof",
-        "incaseyou",   "whenyou",      "youmay",        "youmight",   "avoid",       "prevent",
-        "mitigate",    "riskof",       "without",       "insteadof",  "unless",      "howto",
-        "mayrun",      "mightrun",     "canrun",        "couldrun",   "wouldrun",    "willrun",
-        "torunout",    "maycause",     "cancause",      "mightcause", "willcause",   "couldcause",
-        "maylead",     "canlead",      "mayresult",     "canresult",  "mayget",      "mightget",
-        "excepttorch", "exceptcuda",   "exceptruntime", "except(",    "importoutof", "isinstance(",
-        "classoutof",  "troubleshoot", "sending",       "forcefully", "viasignal",
-    };
-    static const char *const behind[] = {
-        "instr(",    "inrepr(",   "ine.",       "inerror",   "inmsg",    "inmessage",
-        "inexc",     "inerr",     "errors,",    "error,try", "errorase", "errors.try",
-        "errorscan", "errorsmay", "errorswhen", "ed:false",  "ill0",
-    };
-    size_t start = at > 60 ? at - 60 : 0;
-    if (start < first)
-        start = first;
-    for (size_t i = at; i > start; i--) {
-        if (is_sentence_end(region, i - 1))
-            break;
-        for (size_t k = 0; k < sizeof before / sizeof *before; k++)
-            if (hr__region_continues(region, i - 1, before[k]))
-                return true;
-    }
-    /* Behind the word itself, whichever it was: within its letters and just after them. */
-    for (size_t i = at + 4; i < at + 32 && i < region->letter_count; i++) {
-        for (size_t k = 0; k < sizeof behind / sizeof *behind; k++)
-            if (hr__region_continues(region, i, behind[k]))
-                return true;
-        if (is_sentence_end(region, i))
-            break;
-    }
-    return is_comment(region, at);
 }

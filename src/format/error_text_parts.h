@@ -1,9 +1,10 @@
 /* error_text_parts.h - what the files of the error scanner share.
  *
- * error_text.c scans; error_text_tally.c counts; error_text_words.c finds words;
+ * error_text.c scans; error_text_tally.c counts, error_text_repeats.c knows lines that repeat;
+ * error_text_words.c finds words;
  * error_text_region.c and error_text_prefix.c clean what is around them; error_text_kinds.c and its
- * two tables say whose message it is, or that it is none; error_text_clauses.c and
- * error_text_numbers.c read what the message says. */
+ * two tables say whose message it is, error_text_mentions.c that it is none; error_text_clauses.c
+ * and error_text_numbers.c read what the message says. */
 #ifndef HR_FORMAT_ERROR_TEXT_PARTS_H
 #define HR_FORMAT_ERROR_TEXT_PARTS_H
 
@@ -19,7 +20,7 @@ enum {
     HR__RULE_CAPPED = 1 << 3,       /* a limit that was set, by its words */
     HR__RULE_SUMMARY = 1 << 4,      /* numbers in someone's own words */
     HR__RULE_CHECK_KILLED = 1 << 5, /* only where the line says nothing else */
-    HR__RULE_CHECK_CODE = 1 << 6,   /* only with 137 or -9 behind it */
+    HR__RULE_CHECK_CODE = 1 << 6,   /* only with 137 or -9 behind it, or as a code of its own */
     HR__RULE_CHECK_ERROR = 1 << 7,  /* only where it reads like an error */
     HR__RULE_PART = 1 << 8          /* of a message whose beginning is lost: with two numbers */
 };
@@ -52,12 +53,29 @@ typedef struct hr__error_place {
 const hr__error_rule *hr__error_rule_find(const hr__region *region, hr__word word,
                                           hr__error_place *place);
 
+/* Where PyTorch's message begins on a later line than the letter before `at`, at `last` at the
+ * latest; SIZE_MAX where it does not. */
+size_t hr__error_next_head(const hr__region *region, size_t at, size_t last);
+
 /* The rule's kind, or the one that it means here. */
 hr__error_kind hr__error_rule_kind(const hr__region *region, const hr__error_rule *rule,
                                    const hr__error_place *place);
 
-/* Is this a mention rather than a report: advice, code, documentation? */
+/* Is this a mention of an error of another kind: advice, code, documentation? */
 bool hr__error_is_mention(const hr__region *region, size_t first, size_t at);
+
+/* What a report without numbers looks like. */
+typedef enum hr__error_shape {
+    HR__SHAPE_NOTHING, /* source code, a comment, prose, a counter at zero, or it was got over */
+    HR__SHAPE_BARE,    /* the words and no more: they may be a report */
+    HR__SHAPE_ERROR
+} hr__error_shape;
+
+hr__error_shape hr__error_shape_of(const hr__region *region, const hr__error_rule *rule,
+                                   const hr__error_place *place);
+
+/* Does the place stand in a comment, or inside the text of a program? */
+bool hr__error_is_in_code(const hr__region *region, size_t at);
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 

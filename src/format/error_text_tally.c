@@ -60,9 +60,15 @@ static void count_rank(hr__error_tally *tally, int rank)
     tally->ranks[rank / 64] |= bit;
 }
 
+/* PyTorch has one name for the errors of all its allocators. */
+static bool is_same_family(hr__error_kind a, hr__error_kind b)
+{
+    return a == b || (a == HR__ERROR_TORCH_CUDA && b == HR__ERROR_CUDA_ASYNC);
+}
+
 static bool completes(const hr__error_report *first, const hr__error_report *report, uint64_t count)
 {
-    return count == 1 && first->kind == report->kind && first->rank == report->rank &&
+    return count == 1 && is_same_family(first->kind, report->kind) && first->rank == report->rank &&
            !hr__error_report_has_numbers(first) && hr__error_report_has_numbers(report);
 }
 
@@ -93,6 +99,20 @@ void hr__tally_count(hr__error_tally *tally, const hr__error_report *report, boo
         tally->certain_host_count += is_host;
         count_rank(tally, report->rank);
     }
+}
+
+void hr__tally_remember(hr__error_tally *tally, uint64_t line_hash)
+{
+    (void)was_seen(tally, line_hash);
+}
+
+void hr__tally_count_again(hr__error_tally *tally, uint64_t line_hash, int rank, bool is_host)
+{
+    if (was_seen(tally, line_hash))
+        return;
+    tally->certain_count++;
+    tally->certain_host_count += is_host;
+    count_rank(tally, rank);
 }
 
 hr__error_report *hr__tally_place_other(hr__error_tally *tally, bool is_vague)

@@ -34,6 +34,11 @@ hr__error_report *hr__tally_place_other(hr__error_tally *tally, bool is_vague);
 /* Counts it. `is_part`: it belongs to one that was counted. */
 void hr__tally_count(hr__error_tally *tally, const hr__error_report *report, bool is_part);
 
+/* Counts a certain report that was not read, by what its line says (never 0). Lines that were read
+ * are remembered first. */
+void hr__tally_remember(hr__error_tally *tally, uint64_t line_hash);
+void hr__tally_count_again(hr__error_tally *tally, uint64_t line_hash, int rank, bool is_host);
+
 /* `first` and the counts; the rest is left alone. */
 void hr__tally_finish(const hr__error_tally *tally, hr__error_summary *summary);
 

@@ -54,6 +54,8 @@
     X(MEMORY_ALLOCATION_FAIL, "memoryallocationfail", SCAN)                                        \
     X(ERROR_MEMORY_ALLOCATION, "cudaerrormemoryallocation", SCAN)                                  \
     X(DEVICE_ALLOCATION_OF_SIZE, "memoryallocationofsize", SCAN)                                   \
+    X(MEMORY_ALLOCATION_OF, "memoryallocationof", SCAN)                                            \
+    X(MEM_OBJECT_FAILURE, "memobjectallocationfail", SCAN)                                         \
     X(ALLOCATION_ON_DEVICE, "allocationondevice", SCAN)                                            \
     X(CUDA_MALLOC, "cudamalloc", SCAN)                                                             \
     X(CUDA_CALLOC, "cudacalloc", SCAN)                                                             \
@@ -85,6 +87,10 @@
     X(CUSOLVER_STATUS, "cusolverstatus", SCAN)                                                     \
     X(CUDNN_NO_ALGORITHM, "validcudnnalgorithm", SCAN)                                             \
     X(CUDNN_NO_ENGINE, "unabletofindanengine", SCAN)                                               \
+    X(CURAND_STATUS, "curandstatusallocationfail", SCAN)                                           \
+    X(RESOURCE_ALLOCATION_FAILED, "resourceallocationfailed", SCAN)                                \
+    X(DRIVER_ERROR_2, "cudadrivererror:2", SCAN)                                                   \
+    X(CUBLAS_RUNTIME_ERROR, "cublasruntimeerr", NEAR)                                              \
     X(CUSPARSE_STATUS, "cusparsestatus", NEAR)                                                     \
     X(CUFFT, "cufft", NEAR)                                                                        \
     X(STATUS_NOT_INITIALIZED, "statusnotinitialized", NEAR)                                        \
@@ -107,6 +113,9 @@
     X(ARRAY_MEMORY_ERROR, "arraymemoryerror", SCAN)                                                \
     X(MEMORY_ERROR, "memoryerror", SCAN)                                                           \
     X(PAGING_FILE, "pagingfileistoosmall", SCAN)                                                   \
+    X(WINDOWS_1455, "winerror1455", SCAN)                                                          \
+    X(ERRNO_12, "[errno12]", SCAN)                                                                 \
+    X(MORE_SYSTEM_MEMORY, "requiresmoresystemmemory", SCAN)                                        \
     X(OOM_KILL, "oomkill", SCAN)                                                                   \
     X(OOM_REAPER, "oomreaper", SCAN)                                                               \
     X(KILLED_PROCESS, "killedprocess", SCAN)                                                       \
@@ -116,6 +125,10 @@
     X(EXCEEDED_JOB_MEMORY, "exceededjobmemorylimit", SCAN)                                         \
     X(EXCEEDED_STEP_MEMORY, "exceededstepmemorylimit", SCAN)                                       \
     X(LSF_MEMORY_LIMIT, "termmemlimit", SCAN)                                                      \
+    X(PBS_MEMORY_LIMIT, "jobkilled:mem", SCAN)                                                     \
+    X(PBS_VIRTUAL_LIMIT, "jobkilled:vmem", SCAN)                                                   \
+    X(SYSTEMD_OOMD, "systemdoomd", SCAN)                                                           \
+    X(SLURM_STATE_CUT, "outofme+", SCAN)                                                           \
     X(ALL_AVAILABLE_RAM, "usingallavailableram", SCAN)                                             \
     X(MORE_THAN_AVAILABLE, "morememorythanisavailable", SCAN)                                      \
     X(KILLED_SIGNAL, "killedsignalterminated", SCAN)                                               \
@@ -177,7 +190,7 @@
     X(OOM_ON_DEVICE, "oomondevice", NEAR)                                                          \
     X(CANNOT_BLOCK, "cannotallocatememoryblock", NEAR)                                             \
     X(RT_MALLOC, "rtmalloc", NEAR)                                                                 \
-    X(ASCEND_CODE, "el0004", NEAR)                                                                 \
+    X(ASCEND_CODE, "el0004", SCAN)                                                                 \
     X(CUDA_RUNTIME_ERROR, "cudaruntimeerr", NEAR)                                                  \
     X(THC_CHECK, "thcudacheck", NEAR)                                                              \
     X(THC_FOLDER, "/thc", NEAR)                                                                    \
@@ -188,6 +201,15 @@
     X(OUT_OF_MEMORY_HANDLER, "outofmemoryhandler", NEAR)                                           \
     X(CGROUP, "cgroup", NEAR)                                                                      \
     X(JAVA, "java.lang", NEAR)                                                                     \
+    X(JAVASCRIPT_HEAP, "javascriptheap", NEAR)                                                     \
+    X(GO_RUNTIME, "fatalerror:runtime:", NEAR)                                                     \
+    X(AFTER_A_TOTAL, "afteratotalof", NEAR)                                                        \
+    X(DUCKDB, "duckdb", NEAR)                                                                      \
+    X(SRUN, "srun:", NEAR)                                                                         \
+    X(SLURM_EXIT, "0:125", NEAR)                                                                   \
+    X(ALLOCATE_SHARED, "toallocatesharedmemory", NEAR)                                             \
+    X(STATIC_TLS, "memoryinstatictls", NEAR)                                                       \
+    X(TRIED_CHINESE, "\xe5\xb0\x9d\xe8\xaf\x95\xe5\x88\x86\xe9\x85\x8d", NEAR)                     \
     X(BYTES_ON_HOST, "bytesonhost", NEAR)                                                          \
     X(PINNED, "pinned", NEAR)                                                                      \
     X(PIN_MEMORY, "pinmemory", NEAR)                                                               \

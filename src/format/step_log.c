@@ -11,6 +11,10 @@
  * so many are not kept, not all need be looked for: lines are then sampled, at random, so that no
  * rhythm of the log falls in step with ours.
  *
+ * Reading closely is slow, and a log may be full of lines that have a hint and say nothing. So the
+ * *shapes* of such lines, numbers left out, are remembered, and a line of a known shape is passed
+ * over. Where there is no end of new shapes, lines are sampled.
+ *
  * Lines end with a line feed. What a progress bar overwrites ends with a carriage return, and is a
  * line of its own. A line that does not fit the buffer is cut behind a carriage return or a closing
  * brace, so that bars and arrays of any length can be read; any other is left out. */
@@ -27,10 +31,14 @@
 
 enum {
     LINE_BYTES = 64 << 10,
-    MOST_SERIES = 8,
+    MOST_SERIES = 32,
     FEWEST_POINTS = 3,
     MANY_POINTS = 10,      /* with steps: enough in a text of any length */
     LEAST_SHARE = 50,      /* one line in so many, where there are fewer points */
+    LEAST_SHARE_BARE = 2,  /* of sizes that stand alone */
+    FEW_LINES = 32,        /* that are all looked at */
+    SHAPE_SLOTS = 4096,    /* a power of two */
+    MOST_VAIN = 4096,      /* lines or objects read in vain, until one in two is left out */
     FIRST_POINTS = 64,     /* room for */
     MOST_OPEN_LINES = 4096 /* of an object that is spread over lines and does not end */
 };
@@ -38,6 +46,8 @@ enum {
 typedef enum log_form { FORM_JSON, FORM_TABLE, FORM_TEXT } log_form;
 
 static const char *const form_names[] = {"JSON lines", "CSV", "text"};
+
+typedef enum memory_kind { OF_CARD, OF_FREE, OF_SHARE, OF_HOST } memory_kind;
 
 /* Numbers as they were written; NAN-free. reserved < 0: not said. */
 typedef struct raw_point {
@@ -50,9 +60,11 @@ typedef struct series {
     uint64_t found_count; /* sightings; those in lines that were passed over are estimated */
     uint64_t next_kept, stride;
     log_form form;
+    memory_kind kind;
     int rank, weight;
     bool has_step, has_unit, is_peak;
-    bool has_fraction; /* numbers that are not whole */
+    bool is_plain, is_bare; /* all of them: see hr__sighting */
+    bool has_fraction;      /* numbers that are not whole */
     bool is_epoch;
     double largest;
     char name[HR__STEP_LOG_NAME_BYTES];
@@ -63,35 +75,44 @@ struct hr__step_log_scan {
     size_t series_count;
     hr__step_json json;
     hr__step_table table;
-    size_t open_lines;      /* since an object was opened or a point found */
-    uint64_t sighted_count; /* sightings so far, of any form */
+    size_t open_lines;       /* since an object was opened or a point found */
+    uint64_t sighted_count;  /* sightings so far, of any form */
+    uint64_t sighted_before; /* the last object of a list */
     uint64_t line_count;
+    uint64_t blank_count; /* lines that are empty, of the first FEW_LINES */
     uint64_t sampling;    /* one line in so many is read: a power of two */
     uint64_t line_weight; /* how many lines this one stands for */
     uint64_t dice;
-    bool is_skipping; /* the rest of an overlong line */
-    bool has_failed;  /* host memory, while the walk went on */
+    uint64_t vain_count;   /* since the sampling last changed */
+    uint64_t *shapes;      /* owned: of lines that said nothing; 0 = none */
+    uint64_t header_shape; /* of the last table */
+    uint64_t table_rows;   /* that it had so far */
+    bool is_skipping;      /* the rest of an overlong line */
+    bool has_failed;       /* host memory, while the walk went on */
     size_t carried;
     hr__step_point *result; /* owned */
+    hr__step_log others[MOST_SERIES];
     char line[LINE_BYTES];  /* what came of the last line so far */
     char clean[LINE_BYTES]; /* a line without colours */
 };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-static bool is_same(const series *known, log_form form, const hr__sighting *sighting, bool has_unit)
+static bool is_same(const series *known, log_form form, memory_kind kind,
+                    const hr__sighting *sighting, bool has_unit)
 {
-    return known->form == form && known->rank == sighting->rank && known->has_unit == has_unit &&
+    return known->form == form && known->kind == kind && known->rank == sighting->rank &&
+           known->is_epoch == sighting->is_epoch && known->has_unit == has_unit &&
            known->has_step == (sighting->step_weight != 0) &&
            strcmp(known->name, sighting->name) == 0;
 }
 
-static series *find_series(hr__step_log_scan *scan, log_form form, const hr__sighting *sighting,
-                           bool has_unit)
+static series *find_series(hr__step_log_scan *scan, log_form form, memory_kind kind,
+                           const hr__sighting *sighting, bool has_unit)
 {
     series *fewest = &scan->all[0];
     for (size_t i = 0; i < scan->series_count; i++) {
-        if (is_same(&scan->all[i], form, sighting, has_unit))
+        if (is_same(&scan->all[i], form, kind, sighting, has_unit))
             return &scan->all[i];
         if (scan->all[i].count < fewest->count)
             fewest = &scan->all[i];
@@ -101,9 +122,13 @@ static series *find_series(hr__step_log_scan *scan, log_form form, const hr__sig
     *made = (series){
         .stride = 1,
         .form = form,
+        .kind = kind,
+        .is_plain = true,
+        .is_bare = true,
         .rank = sighting->rank,
         .has_step = sighting->step_weight != 0,
         .has_unit = has_unit,
+        .is_epoch = sighting->is_epoch,
     };
     memcpy(made->name, sighting->name, sizeof made->name);
     return made;
@@ -153,11 +178,14 @@ static hr__sighting settled(const hr__sighting *sighting)
     return seen;
 }
 
-static void note_point(hr__step_log_scan *scan, log_form form, const hr__sighting *sighting)
+static void note_one(hr__step_log_scan *scan, log_form form, memory_kind kind,
+                     const hr__sighting *sighting)
 {
     hr__sighting seen = settled(sighting);
     bool has_unit = seen.allocated_unit_bytes != 0;
-    series *to = find_series(scan, form, &seen, has_unit);
+    series *to = find_series(scan, form, kind, &seen, has_unit);
+    to->is_plain = to->is_plain && seen.is_plain;
+    to->is_bare = to->is_bare && seen.is_bare;
     scan->sighted_count++;
     to->found_count += scan->line_weight;
     if (to->found_count <= to->next_kept)
@@ -172,7 +200,6 @@ static void note_point(hr__step_log_scan *scan, log_form form, const hr__sightin
     double whole = (double)(uint64_t)seen.allocated;
     to->weight = seen.allocated_weight;
     to->is_peak = seen.is_peak;
-    to->is_epoch = seen.is_epoch;
     to->has_fraction = to->has_fraction || whole < seen.allocated;
     to->largest = seen.allocated > to->largest ? seen.allocated : to->largest;
     to->points[to->count] = (raw_point){
@@ -185,11 +212,128 @@ static void note_point(hr__step_log_scan *scan, log_form form, const hr__sightin
     to->count++;
 }
 
+static void note_reading(hr__step_log_scan *scan, log_form form, memory_kind kind,
+                         const hr__sighting *sighting, const hr__reading *reading)
+{
+    hr__sighting seen = *sighting;
+    seen.allocated = reading->value;
+    seen.allocated_unit_bytes = reading->unit_bytes;
+    seen.allocated_weight = reading->weight;
+    seen.reserved_weight = 0;
+    seen.is_peak = reading->is_peak;
+    memcpy(seen.name, reading->name, sizeof seen.name);
+    note_one(scan, form, kind, &seen);
+}
+
+/* Every other device that the line names is a rank of its own, unless ranks are something else. */
+static void note_devices(hr__step_log_scan *scan, log_form form, const hr__sighting *sighting)
+{
+    if (sighting->rank != sighting->memory_device)
+        return;
+    for (size_t i = 0; i < sighting->device_count; i++) {
+        hr__sighting seen = *sighting;
+        seen.rank = sighting->devices[i].device;
+        seen.allocated = sighting->devices[i].value;
+        seen.allocated_unit_bytes = sighting->devices[i].unit_bytes;
+        seen.reserved_weight = 0;
+        note_one(scan, form, OF_CARD, &seen);
+    }
+}
+
+static void note_point(hr__step_log_scan *scan, log_form form, const hr__sighting *sighting)
+{
+    if (sighting->allocated_weight != 0 || sighting->reserved_weight != 0) {
+        note_one(scan, form, OF_CARD, sighting);
+        note_devices(scan, form, sighting);
+    } else if (sighting->free.weight != 0) {
+        note_reading(scan, form, OF_FREE, sighting, &sighting->free);
+    } else if (sighting->share.weight != 0) {
+        note_reading(scan, form, OF_SHARE, sighting, &sighting->share);
+    }
+    if (sighting->host.weight != 0)
+        note_reading(scan, form, OF_HOST, sighting, &sighting->host);
+}
+
 static void note_json(void *context, const hr__sighting *sighting)
 {
     hr__step_log_scan *scan = context;
+    hr__sighting seen = *sighting;
     scan->open_lines = 0;
-    note_point(scan, FORM_JSON, sighting);
+    seen.is_plain = seen.step_weight != 0;
+    note_point(scan, FORM_JSON, &seen);
+}
+
+/* ---- what is passed over --------------------------------------------------------------------- */
+
+/* One more line or object that was read and said nothing. */
+static void note_vain(hr__step_log_scan *scan)
+{
+    if (++scan->vain_count < MOST_VAIN)
+        return;
+    scan->vain_count = 0;
+    scan->sampling *= scan->sampling < UINT64_C(1) << 30 ? 2 : 1;
+}
+
+/* Is this line left out? A generator of 64 bits is enough, and the same for every reader. */
+static bool is_passed_over(hr__step_log_scan *scan)
+{
+    if (scan->sampling == 1)
+        return false;
+    scan->dice = scan->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return ((scan->dice >> 33) & (scan->sampling - 1)) != 0;
+}
+
+/* An object in a list: is it left out? */
+static bool passes_object(void *context)
+{
+    hr__step_log_scan *scan = context;
+    if (is_passed_over(scan))
+        return true;
+    scan->line_weight = scan->sampling;
+    if (scan->sighted_count == scan->sighted_before)
+        note_vain(scan); /* the one before */
+    scan->sighted_before = scan->sighted_count;
+    return false;
+}
+
+/* Eight bytes with every digit made a 0. */
+static uint64_t without_digits(uint64_t bytes)
+{
+    const uint64_t low = UINT64_C(0x0101010101010101), high = low << 7, zeros = low * '0';
+    uint64_t folded = bytes ^ zeros; /* digits are below ten */
+    uint64_t is_no_digit = (folded | ((folded & ~high) + low * (128 - 10))) & high;
+    uint64_t digits = ((~is_no_digit & high) >> 7) * 255;
+    return (bytes & ~digits) | (zeros & digits);
+}
+
+/* What a line says, but for its digits; their number counts. Never 0. */
+static uint64_t shape_of(const char *line, size_t size)
+{
+    uint64_t shape = size, bytes;
+    for (; size != 0;) {
+        size_t taken = size < sizeof bytes ? size : sizeof bytes;
+        bytes = 0;
+        if (taken == sizeof bytes)
+            memcpy(&bytes, line, sizeof bytes);
+        else
+            memcpy(&bytes, line, taken);
+        shape = (shape ^ without_digits(bytes)) * UINT64_C(0x9E3779B97F4A7C15);
+        shape ^= shape >> 32;
+        line += taken;
+        size -= taken;
+    }
+    return shape != 0 ? shape : 1;
+}
+
+static bool is_known_shape(const hr__step_log_scan *scan, uint64_t shape)
+{
+    return scan->shapes[shape % SHAPE_SLOTS] == shape;
+}
+
+static void note_shape(hr__step_log_scan *scan, uint64_t shape)
+{
+    if (shape != 0)
+        scan->shapes[shape % SHAPE_SLOTS] = shape;
 }
 
 /* ---- a line, closely ------------------------------------------------------------------------- */
@@ -288,31 +432,36 @@ static bool read_json(hr__step_log_scan *scan, const char *line, size_t size)
     return scan->sighted_count != before || scan->json.depth != 0;
 }
 
-/* A line with a hint in it. */
-static void read_closely(hr__step_log_scan *scan, const char *line, size_t size)
+/* A header that had no rows was none: one that comes again need not be read. */
+static bool read_header(hr__step_log_scan *scan, const char *line, size_t size, uint64_t shape)
+{
+    if (!hr__step_table_read_header(&scan->table, line, size))
+        return false;
+    if (scan->table_rows == 0) {
+        note_shape(scan, scan->header_shape);
+        note_vain(scan);
+    }
+    scan->header_shape = shape;
+    scan->table_rows = 0;
+    return true;
+}
+
+/* A line with a hint in it. Did it say something? */
+static bool read_closely(hr__step_log_scan *scan, const char *line, size_t size, uint64_t shape)
 {
     hr__sighting sighting;
     if (is_failure_report(line, size))
-        return;
+        return false;
     if (size <= LINE_BYTES && memchr(line, '\033', size) != NULL) {
         size = without_colours(line, size, scan->clean);
         line = scan->clean;
     }
-    if (size == 0 || read_json(scan, line, size))
-        return;
-    if (hr__step_text_read(line, size, &sighting))
-        note_point(scan, FORM_TEXT, &sighting);
-    else
-        (void)hr__step_table_read_header(&scan->table, line, size);
-}
-
-/* Is this line left out? A generator of 64 bits is enough, and the same for every reader. */
-static bool is_passed_over(hr__step_log_scan *scan)
-{
-    if (scan->sampling == 1)
-        return false;
-    scan->dice = scan->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return ((scan->dice >> 33) & (scan->sampling - 1)) != 0;
+    if (size != 0 && read_json(scan, line, size))
+        return true;
+    if (!hr__step_text_read(line, size, scan->sighted_count < FEWEST_POINTS, &sighting))
+        return size != 0 && read_header(scan, line, size, shape);
+    note_point(scan, FORM_TEXT, &sighting);
+    return true;
 }
 
 /* JSON that goes on in the next line may begin with a bracket and nothing else: at the margin only,
@@ -335,18 +484,26 @@ static void read_part(hr__step_log_scan *scan, const char *line, size_t size, bo
     while (size != 0 && is_blank(line[size - 1]))
         size--;
     scan->line_weight = 1;
+    scan->blank_count += size == 0 && is_first;
     if (size == 0 || continue_json(scan, line, size))
         return;
-    bool has_hint = hr__step_hint_in_line(line, size);
-    if (!has_hint && opens_json(line, size, is_at_margin))
+    bool may_open = opens_json(line, size, is_at_margin);
+    uint64_t shape = shape_of(line, size);
+    bool is_known = is_known_shape(scan, shape);
+    bool has_hint = !is_known && hr__step_hint_in_line(line, size);
+    if (!has_hint && may_open)
         (void)read_json(scan, line, size);
     if ((!has_hint && !scan->table.is_open) || is_passed_over(scan))
         return;
     scan->line_weight = scan->sampling;
-    if (hr__step_table_read_row(&scan->table, line, size, &sighting))
+    if (hr__step_table_read_row(&scan->table, line, size, &sighting)) {
+        sighting.is_plain = sighting.step_weight != 0;
+        scan->table_rows++;
         note_point(scan, FORM_TABLE, &sighting);
-    else if (has_hint)
-        read_closely(scan, line, size);
+    } else if (has_hint && !read_closely(scan, line, size, shape)) {
+        note_shape(scan, shape);
+        note_vain(scan);
+    }
 }
 
 /* A line without its end. Most have no carriage return but perhaps a last one. */
@@ -422,7 +579,7 @@ hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const char *bytes, siz
         return status_of(scan);
     const char *end = bytes + size_bytes, *line_end;
     while (bytes != end) {
-        if (is_idle(scan))
+        if (scan->line_count >= FEW_LINES && is_idle(scan))
             bytes += hr__step_dull_bytes(bytes, (size_t)(end - bytes), &scan->line_count);
         line_end = memchr(bytes, '\n', (size_t)(end - bytes));
         if (line_end == NULL)
@@ -444,16 +601,25 @@ hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const char *bytes, siz
 /* ---- the result ------------------------------------------------------------------------------ */
 
 /* A few lines that look like one, in a long text that does not, are no step log; those without a
- * step are taken for one even less. */
+ * step are taken for one even less. One or two that cannot be anything else are, where there is
+ * nothing else but perhaps a header. */
 static bool is_log(const hr__step_log_scan *scan, const series *found)
 {
-    bool is_much_of_it = found->found_count * LEAST_SHARE >= scan->line_count;
+    uint64_t share = found->is_bare ? LEAST_SHARE_BARE : LEAST_SHARE;
+    bool is_much_of_it = found->found_count * share >= scan->line_count;
     bool is_many = found->has_step && found->found_count >= MANY_POINTS;
-    return found->found_count >= FEWEST_POINTS && (is_many || is_much_of_it);
+    uint64_t blank_count = scan->blank_count + (found->form == FORM_TABLE);
+    bool is_all =
+        scan->line_count < FEW_LINES && found->found_count + blank_count >= scan->line_count;
+    if (found->found_count < FEWEST_POINTS)
+        return found->is_plain && is_all;
+    return is_many || is_much_of_it;
 }
 
 static bool is_better(const series *one, const series *other)
 {
+    if ((one->kind == OF_HOST) != (other->kind == OF_HOST))
+        return other->kind == OF_HOST;
     if (one->has_step != other->has_step)
         return one->has_step;
     if (one->found_count != other->found_count)
@@ -477,28 +643,80 @@ static uint64_t to_bytes(double bytes)
     return (uint64_t)(bytes < most ? bytes + 0.5 : most);
 }
 
-static hr_status give_points(hr__step_log_scan *scan, const series *from, hr__step_log *out)
+/* Fractions of epochs count nothing that a person knows: the lines are counted instead. */
+static bool has_fractions_of_epochs(const series *from)
 {
-    double unit_bytes = guessed_unit_bytes(from);
-    scan->result = hr__host_alloc(from->count * sizeof *scan->result);
-    if (scan->result == NULL)
-        return hr__fail_host_memory(from->count * sizeof *scan->result, "the points of a step log");
+    bool has_fraction = false;
+    for (size_t i = 0; i < from->count && from->is_epoch && !has_fraction; i++)
+        has_fraction = (double)(uint64_t)from->points[i].step < from->points[i].step;
+    return has_fraction;
+}
+
+/* `points` has room for all of them. */
+static hr__step_log log_of(const series *from, hr__step_point *points, uint64_t line_count)
+{
+    double unit_bytes =
+        from->kind == OF_SHARE ? HR__STEP_SHARE_OF_ALL / 100.0 : guessed_unit_bytes(from);
+    bool counts_lines = has_fractions_of_epochs(from);
     for (size_t i = 0; i < from->count; i++) {
         const raw_point *point = &from->points[i];
-        scan->result[i] = (hr__step_point){
-            .step = point->step,
+        points[i] = (hr__step_point){
+            .step = counts_lines ? (double)(i * from->stride) : point->step,
             .allocated_bytes = to_bytes(point->allocated * unit_bytes),
             .reserved_bytes =
                 point->reserved >= 0 ? to_bytes(point->reserved * unit_bytes) : HR__UNKNOWN_BYTES,
         };
     }
-    out->points = scan->result;
-    out->point_count = from->count;
-    out->found_count = from->found_count;
-    out->form = form_names[from->form];
-    out->step_name = !from->has_step ? "line" : from->is_epoch ? "epoch" : "step";
-    out->is_peak = from->is_peak;
-    memcpy(out->memory_name, from->name, sizeof out->memory_name);
+    hr__step_log log = {
+        .points = points,
+        .point_count = from->count,
+        .line_count = line_count,
+        .found_count = from->found_count,
+        .form = form_names[from->form],
+        .step_name = counts_lines      ? "logged line"
+                     : !from->has_step ? "line"
+                     : from->is_epoch  ? "epoch"
+                                       : "step",
+        .rank = from->rank,
+        .is_peak = from->is_peak,
+        .is_host = from->kind == OF_HOST,
+        .is_free = from->kind == OF_FREE,
+        .is_share = from->kind == OF_SHARE,
+    };
+    memcpy(log.memory_name, from->name, sizeof log.memory_name);
+    return log;
+}
+
+/* The same on another rank, or the memory of the host. */
+static bool goes_with(const hr__step_log_scan *scan, const series *best, const series *other)
+{
+    if (other == best || other->found_count < FEWEST_POINTS)
+        return false;
+    if (other->kind == OF_HOST && best->kind != OF_HOST)
+        return is_log(scan, other) && other->has_step == best->has_step;
+    return other->kind == best->kind && other->form == best->form &&
+           other->has_step == best->has_step && other->has_unit == best->has_unit &&
+           other->rank != best->rank && other->found_count * 2 >= best->found_count &&
+           strcmp(other->name, best->name) == 0;
+}
+
+static hr_status give_logs(hr__step_log_scan *scan, const series *best, hr__step_log *out)
+{
+    size_t count = 0, used = best->count, other_count = 0;
+    for (size_t i = 0; i < scan->series_count; i++)
+        count += scan->all[i].count;
+    scan->result = hr__host_alloc(count * sizeof *scan->result);
+    if (scan->result == NULL)
+        return hr__fail_host_memory(count * sizeof *scan->result, "the points of a step log");
+    *out = log_of(best, scan->result, scan->line_count);
+    for (size_t i = 0; i < scan->series_count; i++) {
+        if (!goes_with(scan, best, &scan->all[i]))
+            continue;
+        scan->others[other_count++] = log_of(&scan->all[i], scan->result + used, scan->line_count);
+        used += scan->all[i].count;
+    }
+    out->others = scan->others;
+    out->other_count = other_count;
     return HR_OK;
 }
 
@@ -513,11 +731,12 @@ hr_status hr__step_log_scan_finish(hr__step_log_scan *scan, hr__step_log *out)
     for (size_t i = 0; i < scan->series_count; i++)
         if (is_log(scan, &scan->all[i]) && (best == NULL || is_better(&scan->all[i], best)))
             best = &scan->all[i];
-    hr__step_log log = {.line_count = scan->line_count, .form = "", .step_name = "line"};
+    hr__step_log log = {
+        .line_count = scan->line_count, .form = "", .step_name = "line", .rank = -1};
     hr__host_free(scan->result);
     scan->result = NULL;
     if (best != NULL)
-        HR__TRY(give_points(scan, best, &log));
+        HR__TRY(give_logs(scan, best, &log));
     *out = log;
     return HR_OK;
 }
@@ -529,8 +748,13 @@ hr_status hr__step_log_scan_create(hr__step_log_scan **out)
     hr__step_log_scan *scan = hr__host_alloc_zeroed(1, sizeof *scan);
     if (scan == NULL)
         return hr__fail_host_memory(sizeof *scan, "the scan of a step log");
+    scan->shapes = hr__host_alloc_zeroed(SHAPE_SLOTS, sizeof *scan->shapes);
+    if (scan->shapes == NULL) {
+        hr__host_free(scan);
+        return hr__fail_host_memory(SHAPE_SLOTS * sizeof(uint64_t), "the scan of a step log");
+    }
     scan->sampling = 1;
-    hr__step_json_init(&scan->json, note_json, scan);
+    hr__step_json_init(&scan->json, note_json, passes_object, scan);
     *out = scan;
     return HR_OK;
 }
@@ -542,5 +766,6 @@ void hr__step_log_scan_destroy(hr__step_log_scan *scan)
     for (size_t i = 0; i < scan->series_count; i++)
         hr__host_free(scan->all[i].points);
     hr__host_free(scan->result);
+    hr__host_free(scan->shapes);
     hr__host_free(scan);
 }

@@ -11,7 +11,11 @@
  *
  * A text may hold several logs (of several ranks, of training and of something else). Lines with
  * the same name for memory, of the same rank, are one log; the one with steps and with most lines
- * is given. */
+ * is given, and with it those of the other ranks or devices, and those of the host's memory. A log
+ * of the host's memory alone is given where there is none of a card's.
+ *
+ * Some say what is free, or a percentage of the card: their points are that, and the log says so.
+ */
 #ifndef HR_FORMAT_STEP_LOG_H
 #define HR_FORMAT_STEP_LOG_H
 
@@ -27,23 +31,35 @@
 
 typedef struct hr__step_point {
     double step;              /* as written; a number of its own where the line has none */
-    uint64_t allocated_bytes; /* or whatever memory the line names */
+    uint64_t allocated_bytes; /* or whatever memory the line names; see is_free, is_share */
     uint64_t reserved_bytes;  /* HR__UNKNOWN_BYTES */
 } hr__step_point;
 
+#define HR__STEP_SHARE_OF_ALL 100000000 /* a hundred percent, in a log of shares */
+
 typedef struct hr__step_log_scan hr__step_log_scan;
 
-typedef struct hr__step_log {
+typedef struct hr__step_log hr__step_log;
+
+struct hr__step_log {
     const hr__step_point *points; /* the scan's, in the text's order */
     size_t point_count;
-    uint64_t line_count;   /* of the text */
-    uint64_t found_count;  /* points, before thinning; of very many an estimate */
-    const char *form;      /* static: "JSON lines", "CSV", "text"; "" without points */
-    const char *step_name; /* static: "step", "epoch"; "line" where lines have no step */
+    uint64_t line_count;  /* of the text */
+    uint64_t found_count; /* points, before thinning; of very many an estimate */
+    const char *form;     /* static: "JSON lines", "CSV", "text"; "" without points */
+    const char
+        *step_name; /* static: "step", "epoch"; "line" where lines have no step, "logged line"
+                       where they have fractions of epochs: the points' steps count lines */
     char memory_name[HR__STEP_LOG_NAME_BYTES]; /* what the memory is called there: "allocated",
                                                   "max_mem"; "" = nothing */
-    bool is_peak; /* max_memory..., max_mem, peak: never falls, so a step of it is no leak */
-} hr__step_log;
+    int rank;                                  /* or device; -1 = not said */
+    bool is_peak;  /* max_memory..., max_mem, peak: never falls, so a step of it is no leak */
+    bool is_host;  /* memory of the host */
+    bool is_free;  /* what is free on the card: falls as memory grows */
+    bool is_share; /* of the card, in units of which HR__STEP_SHARE_OF_ALL are all of it */
+    const hr__step_log *others; /* the scan's: of other ranks, and of the host; without others */
+    size_t other_count;
+};
 
 /* HR_ERR_HOST_MEMORY. */
 HR_MUST_CHECK hr_status hr__step_log_scan_create(hr__step_log_scan **out);
@@ -54,7 +70,8 @@ HR_MUST_CHECK hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const ch
                                                size_t size_bytes);
 
 /* After the last piece. `*out` is valid until destroy. No points where it is no step log: fewer
- * than three lines of one form, or so few of the text's lines that they may be chance.
+ * than three lines of one form, or so few of the text's lines that they may be chance. One line or
+ * two are enough where they say a step and memory and nothing else, and the text no more.
  * HR_ERR_HOST_MEMORY. */
 HR_MUST_CHECK hr_status hr__step_log_scan_finish(hr__step_log_scan *scan, hr__step_log *out);
 

@@ -18,7 +18,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-enum { MOST_WORD_BYTES = 24 };
+enum { MOST_WORD_BYTES = 24, MOST_RANKS = 1 << 20 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -36,10 +36,16 @@ enum {
     ELSEWHERE = 1 << 10, /* it is about something else */
     GLOBAL = 1 << 11,    /* the step of the whole run */
     UNIT = 1 << 12,
-    SHORT = 1 << 13, /* a word so short that the number must have a unit */
-    CACHE = 1 << 14, /* of memory: what is reserved */
+    SHORT = 1 << 13,  /* a word so short that the number must have a unit */
+    CACHE = 1 << 14,  /* of memory: what is reserved */
+    HOST = 1 << 15,   /* of the host, unless a GPU is named, too */
+    FREE = 1 << 16,   /* of memory: what is not used */
+    FILES = 1 << 17,  /* what a size in a line is of that has such a word */
+    METRIC = 1 << 18, /* what every line of training has, and no size is of */
+    TOTAL = 1 << 19,  /* of steps: how many there will be, and no step */
+    DONE = 1 << 20,   /* but of these, how many there were: num_updates */
 
-    SHOWN = MEMORY | ALLOCATED | RESERVED | PEAK | USED | GPU | CACHE /* in the memory's name */
+    SHOWN = MEMORY | ALLOCATED | RESERVED | PEAK | USED | GPU | CACHE | HOST | FREE /* in names */
 };
 
 typedef struct word_meaning {
@@ -50,6 +56,8 @@ typedef struct word_meaning {
 
 /* By word, as bsearch() wants it. */
 static const word_meaning words[] = {
+    {"acc", ELSEWHERE | METRIC, 0},
+    {"accuracy", ELSEWHERE | METRIC, 0},
     {"active", USED, 0},
     {"alloc", ALLOCATED, 0},
     {"allocated", ALLOCATED, 0},
@@ -67,36 +75,38 @@ static const word_meaning words[] = {
     {"cache", CACHE, 0},
     {"cached", CACHE, 0},
     {"capacity", ELSEWHERE, 0},
-    {"checkpoint", ELSEWHERE, 0},
-    {"ckpt", ELSEWHERE, 0},
+    {"checkpoint", ELSEWHERE | FILES, 0},
+    {"checkpoints", ELSEWHERE | FILES, 0},
+    {"ckpt", ELSEWHERE | FILES, 0},
     {"clock", ELSEWHERE, 0},
     {"count", ELSEWHERE, 0},
-    {"cpu", ELSEWHERE, 0},
+    {"cpu", HOST, 0},
     {"cuda", GPU, 0},
+    {"dataset", ELSEWHERE | FILES, 0},
     {"delta", ELSEWHERE, 0},
     {"device", GPU, 0},
     {"diff", ELSEWHERE, 0},
-    {"disk", ELSEWHERE, 0},
-    {"download", ELSEWHERE, 0},
-    {"downloaded", ELSEWHERE, 0},
-    {"downloading", ELSEWHERE, 0},
+    {"disk", ELSEWHERE | FILES, 0},
+    {"download", ELSEWHERE | FILES, 0},
+    {"downloaded", ELSEWHERE | FILES, 0},
+    {"downloading", ELSEWHERE | FILES, 0},
     {"efficient", ELSEWHERE, 0},
     {"ep", EPOCH, 0},
     {"epoch", EPOCH, 0},
-    {"eta", ELSEWHERE, 0},
-    {"file", ELSEWHERE, 0},
-    {"files", ELSEWHERE, 0},
+    {"eta", ELSEWHERE | METRIC, 0},
+    {"file", ELSEWHERE | FILES, 0},
+    {"files", ELSEWHERE | FILES, 0},
     {"flops", ELSEWHERE, 0},
     {"frac", ELSEWHERE, 0},
     {"fraction", ELSEWHERE, 0},
     {"fragmentation", ELSEWHERE, 0},
-    {"free", ELSEWHERE, 0},
+    {"free", FREE, 0},
     {"freed", ELSEWHERE, 0},
     {"gb", UNIT, GIB},
     {"gib", UNIT, GIB},
     {"global", GLOBAL, 0},
     {"gpu", GPU, 0},
-    {"host", ELSEWHERE, 0},
+    {"host", HOST, 0},
     {"inactive", ELSEWHERE, 0},
     {"it", STEP, 0},
     {"iter", STEP, 0},
@@ -109,19 +119,19 @@ static const word_meaning words[] = {
     {"kv", ELSEWHERE, 0},
     {"left", ELSEWHERE, 0},
     {"limit", ELSEWHERE, 0},
-    {"loss", ELSEWHERE, 0},
-    {"lr", ELSEWHERE, 0},
+    {"loss", ELSEWHERE | METRIC, 0},
+    {"lr", ELSEWHERE | METRIC, 0},
     {"ma", ALLOCATED | SHORT, 0}, /* DeepSpeed: memory allocated */
     {"max", PEAK, 0},
     {"maximum", PEAK, 0},
     {"mb", UNIT, MIB},
     {"mib", UNIT, MIB},
-    {"min", ELSEWHERE, 0},
-    {"mins", ELSEWHERE, 0},
-    {"minutes", ELSEWHERE, 0},
+    {"min", ELSEWHERE | METRIC, 0},
+    {"mins", ELSEWHERE | METRIC, 0},
+    {"minutes", ELSEWHERE | METRIC, 0},
     {"model", ELSEWHERE, 0},
-    {"ms", ELSEWHERE, 0},
-    {"num", ELSEWHERE, 0},
+    {"ms", ELSEWHERE | METRIC, 0},
+    {"num", TOTAL, 0},
     {"oom", ELSEWHERE, 0},
     {"ooms", ELSEWHERE, 0},
     {"param", ELSEWHERE, 0},
@@ -135,7 +145,7 @@ static const word_meaning words[] = {
     {"percentage", ELSEWHERE, 0},
     {"pinned", ELSEWHERE, 0},
     {"power", ELSEWHERE, 0},
-    {"ram", ELSEWHERE, 0},
+    {"ram", MEMORY | HOST, 0},
     {"rank", RANK, 0},
     {"rate", ELSEWHERE, 0},
     {"ratio", ELSEWHERE, 0},
@@ -143,34 +153,36 @@ static const word_meaning words[] = {
     {"res", RESERVED | SHORT, 0},
     {"reserved", RESERVED, 0},
     {"retries", ELSEWHERE, 0},
-    {"rss", ELSEWHERE, 0},
-    {"s", ELSEWHERE, 0},
-    {"saved", ELSEWHERE, 0},
-    {"saving", ELSEWHERE, 0},
-    {"sec", ELSEWHERE, 0},
-    {"seconds", ELSEWHERE, 0},
-    {"secs", ELSEWHERE, 0},
+    {"rss", MEMORY | HOST, 0},
+    {"s", ELSEWHERE | METRIC, 0},
+    {"save", ELSEWHERE | FILES, 0},
+    {"saved", ELSEWHERE | FILES, 0},
+    {"saves", ELSEWHERE | FILES, 0},
+    {"saving", ELSEWHERE | FILES, 0},
+    {"sec", ELSEWHERE | METRIC, 0},
+    {"seconds", ELSEWHERE | METRIC, 0},
+    {"secs", ELSEWHERE | METRIC, 0},
     {"shm", ELSEWHERE, 0},
     {"size", ELSEWHERE, 0},
     {"step", STEP, 0},
     {"steps", STEP, 0},
     {"swap", ELSEWHERE, 0},
-    {"sys", ELSEWHERE, 0},
-    {"system", ELSEWHERE, 0},
+    {"sys", HOST, 0},
+    {"system", HOST, 0},
     {"temp", ELSEWHERE, 0},
     {"temperature", ELSEWHERE, 0},
     {"threshold", ELSEWHERE, 0},
     {"throughput", ELSEWHERE, 0},
-    {"time", ELSEWHERE, 0},
+    {"time", ELSEWHERE | METRIC, 0},
     {"timestep", STEP, 0},
     {"timesteps", STEP, 0},
     {"tokens", ELSEWHERE, 0},
     {"total", ELSEWHERE, 0},
     {"tried", ELSEWHERE, 0},
     {"update", STEP, 0},
-    {"updates", STEP, 0},
-    {"upload", ELSEWHERE, 0},
-    {"uploaded", ELSEWHERE, 0},
+    {"updates", STEP | DONE, 0},
+    {"upload", ELSEWHERE | FILES, 0},
+    {"uploaded", ELSEWHERE | FILES, 0},
     {"usage", USED, 0},
     {"use", USED, 0},
     {"used", USED, 0},
@@ -178,6 +190,10 @@ static const word_meaning words[] = {
     {"utilisation", ELSEWHERE, 0},
     {"utilization", ELSEWHERE, 0},
     {"vram", MEMORY | GPU, 0},
+    {"write", ELSEWHERE | FILES, 0},
+    {"writing", ELSEWHERE | FILES, 0},
+    {"written", ELSEWHERE | FILES, 0},
+    {"wrote", ELSEWHERE | FILES, 0},
 };
 
 static int compare_words(const void *key, const void *element)
@@ -248,6 +264,7 @@ typedef struct name_words {
     int allocated_count;
     double unit_bytes;
     size_t first, end; /* from the first word about memory to the last */
+    int device;        /* gpu.1, cuda:0; -1 = not said */
     bool has_unknown;  /* words that mean nothing here */
 } name_words;
 
@@ -278,9 +295,22 @@ static void note_word(name_words *said, const char *name, size_t begin, size_t e
         said->unit_bytes = meaning.unit_bytes;
 }
 
+/* Digits right behind a word for the card, or behind one mark between. */
+static int device_behind(const char *name, size_t size_bytes, size_t at)
+{
+    enum { MOST_DIGITS = 4 };
+    int device = 0;
+    if (at < size_bytes && memchr("._/:", name[at], 4) != NULL)
+        at++;
+    size_t begin = at;
+    for (; at < size_bytes && name[at] >= '0' && name[at] <= '9' && at - begin <= MOST_DIGITS; at++)
+        device = 10 * device + (name[at] - '0');
+    return at > begin && at - begin <= MOST_DIGITS ? device : -1;
+}
+
 static name_words words_of(const char *name, size_t size_bytes)
 {
-    name_words said = {0};
+    name_words said = {.device = -1};
     for (size_t at = 0; at < size_bytes;) {
         if (name[at] == '%')
             said.flags |= ELSEWHERE;
@@ -291,8 +321,13 @@ static name_words words_of(const char *name, size_t size_bytes)
         size_t begin = at++;
         while (at < size_bytes && is_letter(name[at]) && !is_hump(name, at))
             at++;
+        int before = said.flags;
         note_word(&said, name, begin, at);
+        if ((said.flags & GPU) != 0 && (before & GPU) == 0)
+            said.device = device_behind(name, size_bytes, at);
     }
+    if ((said.flags & GPU) != 0)
+        said.flags &= ~HOST; /* GPU RAM, system.gpu */
     return said;
 }
 
@@ -340,10 +375,36 @@ static void weigh_memory(const name_words *said, hr__field *field)
         field->weight -= 3;
 }
 
+/* Memory of the host, or what is free on the card. Of the host's, what is free or cached means
+ * little: the system keeps files there. */
+static void weigh_apart(const name_words *said, hr__field *field)
+{
+    bool is_host = (said->flags & HOST) != 0, is_free = (said->flags & FREE) != 0;
+    enum { MEASURED = MEMORY | ALLOCATED | UNIT };
+    field->unit_bytes = said->unit_bytes;
+    field->is_peak = (said->flags & PEAK) != 0;
+    if ((is_host && is_free) || (said->flags & (CACHE | RESERVED)) != 0)
+        set_kind(field, HR__FIELD_OTHER, 0);
+    else if (is_host)
+        set_kind(field, HR__FIELD_HOST, field->is_peak ? 5 : 6);
+    else if ((said->flags & (MEASURED | GPU)) != 0)
+        set_kind(field, HR__FIELD_FREE, 6);
+    else
+        set_kind(field, HR__FIELD_OTHER, 0);
+    field->needs_unit = (said->flags & MEASURED) == 0;
+}
+
 hr__field hr__field_of_name(const char *name, size_t size_bytes)
 {
     name_words said = words_of(name, size_bytes);
-    hr__field field = {.name = name + said.first, .name_bytes = said.end - said.first};
+    hr__field field = {
+        .name = name + said.first,
+        .name_bytes = said.end - said.first,
+        .has_more = said.has_unknown,
+        .device = said.device,
+    };
+    if ((said.flags & (TOTAL | DONE)) == TOTAL)
+        said.flags |= ELSEWHERE;
     if ((said.flags & ELSEWHERE) != 0 || said.allocated_count > 1) { /* two: a running total */
         field.kind = HR__FIELD_OTHER;
         return field;
@@ -351,6 +412,8 @@ hr__field hr__field_of_name(const char *name, size_t size_bytes)
     if ((said.flags & (STEP | EPOCH | BATCH)) != 0 &&
         (said.flags & (MEMORY | ALLOCATED | RESERVED)) == 0)
         weigh_step(&said, &field);
+    else if ((said.flags & (HOST | FREE)) != 0)
+        weigh_apart(&said, &field);
     else if (said.flags == RANK || said.flags == (RANK | GPU))
         field.kind = HR__FIELD_RANK;
     else
@@ -360,11 +423,39 @@ hr__field hr__field_of_name(const char *name, size_t size_bytes)
     return field;
 }
 
+hr__talk hr__talk_of(const char *text, size_t size_bytes)
+{
+    enum {
+        OF_STEPS = STEP | EPOCH | BATCH | RANK | GLOBAL | UNIT | METRIC,
+        OF_MEMORY = SHOWN | SHORT
+    };
+    hr__talk talk = HR__TALK_OF_STEPS;
+    for (size_t at = 0; at < size_bytes;) {
+        size_t begin = at;
+        while (at < size_bytes && is_letter(text[at]) && (at == begin || !is_hump(text, at)))
+            at++;
+        if (at == begin) {
+            at++;
+            continue;
+        }
+        if (begin != 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9')
+            continue;
+        name_words said = {0};
+        note_word(&said, text, begin, at);
+        hr__talk word = (said.flags & FILES) != 0       ? HR__TALK_OF_FILES
+                        : (said.flags & OF_MEMORY) != 0 ? HR__TALK_OF_MEMORY
+                        : (said.flags & OF_STEPS) != 0  ? HR__TALK_OF_STEPS
+                                                        : HR__TALK_OF_ELSE;
+        talk = word > talk ? word : talk;
+    }
+    return talk;
+}
+
 /* ---- sightings ------------------------------------------------------------------------------- */
 
 void hr__sighting_init(hr__sighting *sighting)
 {
-    *sighting = (hr__sighting){.rank = -1};
+    *sighting = (hr__sighting){.rank = -1, .device = -1, .memory_device = -1};
 }
 
 /* Bytes beyond any machine are no memory. */
@@ -373,12 +464,51 @@ static bool is_plausible(double value, double unit_bytes)
     return value >= 0 && value * (unit_bytes != 0 ? unit_bytes : 1) <= 1024 * TIB;
 }
 
-static void set_name(hr__sighting *sighting, const hr__field *field)
+static void set_name(char name[HR__STEP_LOG_NAME_BYTES], const hr__field *field)
 {
-    size_t size = field->name_bytes < sizeof sighting->name - 1 ? field->name_bytes
-                                                                : sizeof sighting->name - 1;
-    memcpy(sighting->name, field->name, size);
-    sighting->name[size] = '\0';
+    const size_t most = HR__STEP_LOG_NAME_BYTES - 1;
+    size_t size = field->name_bytes < most ? field->name_bytes : most;
+    memcpy(name, field->name, size);
+    name[size] = '\0';
+}
+
+static void offer_reading(hr__reading *reading, const hr__field *field,
+                          const hr__written_number *number)
+{
+    double unit_bytes = number->unit_bytes != 0 ? number->unit_bytes : field->unit_bytes;
+    int weight = 2 * field->weight + (unit_bytes != 0);
+    if ((field->needs_unit && unit_bytes == 0) || !is_plausible(number->value, unit_bytes) ||
+        weight <= reading->weight)
+        return;
+    reading->value = number->value;
+    reading->unit_bytes = unit_bytes;
+    reading->weight = weight;
+    reading->is_peak = field->is_peak;
+    set_name(reading->name, field);
+}
+
+/* A percentage of the card's memory; of a GPU alone it would be how busy it is. */
+static void offer_share(hr__sighting *sighting, const hr__field *field,
+                        const hr__written_number *number)
+{
+    if (number->is_percent && number->value <= 100 && field->kind == HR__FIELD_ALLOCATED &&
+        !field->needs_unit && field->unit_bytes == 0)
+        offer_reading(&sighting->share, field, number);
+}
+
+/* What another device than the first has allocated. The heavier name is believed here, too. */
+static void offer_device(hr__sighting *sighting, const hr__device_reading *reading)
+{
+    size_t at = 0;
+    while (at < sighting->device_count && sighting->devices[at].device != reading->device)
+        at++;
+    if (at == HR__SIGHTING_MOST_DEVICES)
+        return;
+    if (at == sighting->device_count)
+        sighting->device_count++;
+    else if (reading->weight <= sighting->devices[at].weight)
+        return;
+    sighting->devices[at] = *reading;
 }
 
 static void offer_memory(hr__sighting *sighting, const hr__field *field,
@@ -388,13 +518,19 @@ static void offer_memory(hr__sighting *sighting, const hr__field *field,
     if ((field->needs_unit && unit_bytes == 0) || !is_plausible(number->value, unit_bytes))
         return;
     int weight = 2 * field->weight + (unit_bytes != 0);
+    int device = field->device >= 0 ? field->device : sighting->device;
+    if (field->kind == HR__FIELD_ALLOCATED && sighting->allocated_weight != 0 && device >= 0 &&
+        sighting->memory_device >= 0 && device != sighting->memory_device) {
+        offer_device(sighting, &(hr__device_reading){number->value, unit_bytes, weight, device});
+        return;
+    }
     if (field->kind == HR__FIELD_RESERVED) {
         if (weight > sighting->reserved_weight) {
             sighting->reserved_weight = weight;
             sighting->reserved = number->value;
             sighting->reserved_unit_bytes = unit_bytes;
             if (sighting->allocated_weight == 0) {
-                set_name(sighting, field);
+                set_name(sighting->name, field);
                 sighting->is_peak = field->is_peak;
             }
         }
@@ -403,13 +539,15 @@ static void offer_memory(hr__sighting *sighting, const hr__field *field,
         sighting->allocated = number->value;
         sighting->allocated_unit_bytes = unit_bytes;
         sighting->is_peak = field->is_peak;
-        set_name(sighting, field);
+        sighting->memory_device = device;
+        if (sighting->rank < 0)
+            sighting->rank = device;
+        set_name(sighting->name, field);
     }
 }
 
 static void offer_rank(hr__sighting *sighting, const hr__written_number *number)
 {
-    enum { MOST_RANKS = 1 << 20 };
     if (number->is_whole && number->unit_bytes == 0 && number->value < MOST_RANKS &&
         sighting->rank < 0)
         sighting->rank = (int)number->value;
@@ -418,8 +556,10 @@ static void offer_rank(hr__sighting *sighting, const hr__written_number *number)
 void hr__sighting_offer(hr__sighting *sighting, const hr__field *field,
                         const hr__written_number *number)
 {
-    if (number->is_other)
+    if (number->is_other) {
+        offer_share(sighting, field, number);
         return;
+    }
     switch (field->kind) {
     case HR__FIELD_STEP:
     case HR__FIELD_EPOCH:
@@ -434,9 +574,17 @@ void hr__sighting_offer(hr__sighting *sighting, const hr__field *field,
         break;
     case HR__FIELD_ALLOCATED:
     case HR__FIELD_RESERVED:
-        if (field->may_be_rank)
+        if (field->may_be_rank && number->is_whole && number->unit_bytes == 0) {
             offer_rank(sighting, number);
+            sighting->device = number->value < MOST_RANKS ? (int)number->value : -1;
+        }
         offer_memory(sighting, field, number);
+        break;
+    case HR__FIELD_HOST:
+        offer_reading(&sighting->host, field, number);
+        break;
+    case HR__FIELD_FREE:
+        offer_reading(&sighting->free, field, number);
         break;
     case HR__FIELD_NONE:
     case HR__FIELD_UNKNOWN:
@@ -445,8 +593,30 @@ void hr__sighting_offer(hr__sighting *sighting, const hr__field *field,
     }
 }
 
+static void merge_reading(hr__reading *reading, const hr__reading *other)
+{
+    if (other->weight > reading->weight)
+        *reading = *other;
+}
+
+static void merge_devices(hr__sighting *sighting, const hr__sighting *other)
+{
+    if (sighting->allocated_weight != 0 && other->allocated_weight != 0 &&
+        sighting->memory_device >= 0 && other->memory_device >= 0 &&
+        sighting->memory_device != other->memory_device)
+        offer_device(sighting,
+                     &(hr__device_reading){other->allocated, other->allocated_unit_bytes,
+                                           other->allocated_weight, other->memory_device});
+    for (size_t i = 0; i < other->device_count; i++)
+        offer_device(sighting, &other->devices[i]);
+}
+
 void hr__sighting_merge(hr__sighting *sighting, const hr__sighting *other)
 {
+    merge_devices(sighting, other);
+    merge_reading(&sighting->host, &other->host);
+    merge_reading(&sighting->free, &other->free);
+    merge_reading(&sighting->share, &other->share);
     if (other->step_weight > sighting->step_weight) {
         sighting->step = other->step;
         sighting->step_weight = other->step_weight;
@@ -461,6 +631,7 @@ void hr__sighting_merge(hr__sighting *sighting, const hr__sighting *other)
         sighting->allocated = other->allocated;
         sighting->allocated_unit_bytes = other->allocated_unit_bytes;
         sighting->allocated_weight = other->allocated_weight;
+        sighting->memory_device = other->memory_device;
     }
     if (other->reserved_weight > sighting->reserved_weight) {
         sighting->reserved = other->reserved;

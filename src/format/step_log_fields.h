@@ -14,11 +14,13 @@
 typedef enum hr__field_kind {
     HR__FIELD_NONE,    /* no words at all */
     HR__FIELD_UNKNOWN, /* words that mean nothing here */
-    HR__FIELD_OTHER,   /* something else for certain: time, loss, free memory, host memory */
+    HR__FIELD_OTHER,   /* something else for certain: time, loss, a file */
     HR__FIELD_STEP,
     HR__FIELD_EPOCH,
     HR__FIELD_ALLOCATED,
     HR__FIELD_RESERVED,
+    HR__FIELD_HOST, /* memory of the host: cpu mem, rss */
+    HR__FIELD_FREE, /* memory of the card that nobody uses */
     HR__FIELD_RANK
 } hr__field_kind;
 
@@ -29,6 +31,8 @@ typedef struct hr__field {
     bool needs_unit;   /* memory only if the number has a unit: "gpu", "peak" */
     bool may_be_rank;  /* "gpu" with a whole number */
     bool is_peak;
+    bool has_more;    /* words that mean nothing here */
+    int device;       /* gpu.1.memory: 1; -1 = not said */
     const char *name; /* the part of the name that matters; borrowed */
     size_t name_bytes;
 } hr__field;
@@ -39,21 +43,56 @@ typedef struct hr__written_number {
     double unit_bytes;    /* 0 = none */
     bool is_whole;        /* no point, no exponent */
     bool has_letter_unit; /* G or M alone, which stand for other things, too */
+    bool is_percent;      /* and is_other */
     bool is_other;        /* a percentage, a rate, a time, a count with a unit of its own */
     size_t size_bytes;    /* of the text, the unit included */
 } hr__written_number;
+
+/* Memory that is not what is allocated or reserved on the card, and a series of its own. */
+typedef struct hr__reading {
+    double value, unit_bytes; /* 0 = not said */
+    int weight;               /* 0 = not seen */
+    bool is_peak;
+    char name[HR__STEP_LOG_NAME_BYTES];
+} hr__reading;
+
+/* Allocated on another device of the same line. */
+typedef struct hr__device_reading {
+    double value, unit_bytes;
+    int weight, device;
+} hr__device_reading;
+
+enum { HR__SIGHTING_MOST_DEVICES = 7 }; /* besides the first */
 
 typedef struct hr__sighting {
     double step, allocated, reserved;
     double allocated_unit_bytes, reserved_unit_bytes;   /* 0 = not said */
     int step_weight, allocated_weight, reserved_weight; /* 0 = not seen */
     int rank;                                           /* -1 = not said */
+    int device;        /* that the next figure is of, where its name does not say; -1 */
+    int memory_device; /* that `allocated` is of; -1 = not said */
+    size_t device_count;
+    hr__device_reading devices[HR__SIGHTING_MOST_DEVICES];
     bool is_epoch, is_peak;
+    bool is_plain; /* a step and memory and nothing else: one such line is a step log */
+    bool is_bare;  /* a size and nothing else */
     char name[HR__STEP_LOG_NAME_BYTES];
+    hr__reading host, free, share; /* the last in percent of the card */
 } hr__sighting;
 
 /* What the words of a name say. `name` need not end in a zero. */
 hr__field hr__field_of_name(const char *name, size_t size_bytes);
+
+/* How much the words of a part of a line say besides steps, times and losses; words that are
+ * attached to a number (3.21GB) are not looked at. */
+typedef enum hr__talk {
+    HR__TALK_OF_STEPS,  /* nothing */
+    HR__TALK_OF_MEMORY, /* words of memory */
+    HR__TALK_OF_ELSE,   /* words that mean nothing here */
+    HR__TALK_OF_FILES   /* checkpoints, downloads, disks */
+} hr__talk;
+
+hr__talk hr__talk_of(const char *text, size_t size_bytes);
 
 /* Reads the number at `text`, which begins with a digit, or a point before one. Groups of three
  * digits with commas are read where `has_groups`. */
@@ -68,7 +107,8 @@ void hr__sighting_merge(hr__sighting *sighting, const hr__sighting *other);
 
 static inline bool hr__sighting_has_memory(const hr__sighting *sighting)
 {
-    return sighting->allocated_weight != 0 || sighting->reserved_weight != 0;
+    return sighting->allocated_weight != 0 || sighting->reserved_weight != 0 ||
+           sighting->host.weight != 0 || sighting->free.weight != 0 || sighting->share.weight != 0;
 }
 
 #endif /* HR_FORMAT_STEP_LOG_FIELDS_H */

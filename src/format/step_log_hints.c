@@ -43,6 +43,13 @@ static bool begins_hint(const char *line, size_t size, size_t at)
     case 'v':
         return has_word(line, size, at, "vram") ||
                (at >= 5 && has_word(line, size, at - 5, "reserved"));
+    case 'b':
+        return has_word(line, size, at, "byte");
+    case 'k':
+        return is_unit_place && (has_word(line, size, at, "kb") || has_word(line, size, at, "kib"));
+    case 'r':
+        return is_unit_place && has_word(line, size, at, "rss") &&
+               (at + 3 >= size || !is_letter(line[at + 3]));
     case 'c':
         return at >= 4 && has_word(line, size, at - 4, "alloc");
     default:
@@ -53,8 +60,9 @@ static bool begins_hint(const char *line, size_t size, size_t at)
 bool hr__step_hint_in_line(const char *line, size_t size)
 {
     static const bool may_begin[256] = {
-        ['m'] = true, ['M'] = true, ['g'] = true, ['G'] = true,
-        ['v'] = true, ['V'] = true, ['c'] = true, ['C'] = true,
+        ['m'] = true, ['M'] = true, ['g'] = true, ['G'] = true, ['v'] = true,
+        ['V'] = true, ['c'] = true, ['C'] = true, ['b'] = true, ['B'] = true,
+        ['k'] = true, ['K'] = true, ['r'] = true, ['R'] = true,
     };
     for (size_t at = 0; at < size; at++)
         if (may_begin[(unsigned char)line[at]] && begins_hint(line, size, at))
@@ -80,12 +88,18 @@ static bool may_have_hint(const char *block, unsigned *line_ends)
         unsigned char is_gpu = is_g & (second == 'p') & (third == 'u');
         unsigned char is_behind_letter = (unsigned char)((before | 0x20) - 'a') < 26;
         unsigned char is_bytes = (second == 'b') | ((second == 'i') & (third == 'b'));
-        unsigned char is_unit = (is_m | is_g) & (is_behind_digit | (is_bytes & !is_behind_letter));
+        unsigned char is_word = is_bytes & !is_behind_letter;
+        unsigned char is_unit =
+            ((is_m | is_g) & (is_behind_digit | is_word)) | ((first == 'k') & is_word);
+        unsigned char is_byte = (first == 'b') & (second == 'y') & (third == 't');
+        unsigned char is_rss =
+            (first == 'r') & (second == 's') & (third == 's') & !is_behind_letter;
         unsigned char is_vram = (first == 'v') & (second == 'r') & (third == 'a');
         unsigned char is_reserved = (first == 'r') & (second == 'v') & (third == 'e');
         unsigned char is_alloc = (first == 'l') & (second == 'l') & (third == 'o');
         unsigned char is_bracket = (before == '\n') & (first == '{'); /* either kind */
-        found |= is_mem | is_gpu | is_unit | is_vram | is_reserved | is_alloc | is_bracket;
+        found |= is_mem | is_gpu | is_unit | is_vram | is_reserved | is_alloc | is_bracket |
+                 is_byte | is_rss;
         ends = (unsigned char)(ends + (byte == '\n'));
     }
     *line_ends = ends;

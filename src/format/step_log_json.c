@@ -21,13 +21,14 @@ static bool is_digit(char byte)
 
 void hr__step_json_reset(hr__step_json *json)
 {
-    json->depth = 0;
+    json->depth = json->passed_depth = 0;
     json->key.size_bytes = 0;
 }
 
-void hr__step_json_init(hr__step_json *json, hr__sighting_sink sink, void *sink_context)
+void hr__step_json_init(hr__step_json *json, hr__sighting_sink sink, hr__object_filter filter,
+                        void *sink_context)
 {
-    *json = (hr__step_json){.sink = sink, .sink_context = sink_context};
+    *json = (hr__step_json){.sink = sink, .filter = filter, .sink_context = sink_context};
 }
 
 /* ---- brackets -------------------------------------------------------------------------------- */
@@ -42,7 +43,12 @@ static hr__step_json_frame *innermost(hr__step_json *json)
 
 static void open_bracket(hr__step_json *json, bool is_list)
 {
+    const hr__step_json_frame *around = innermost(json);
     json->depth++;
+    if (!is_list && around != NULL && around->is_list && json->filter(json->sink_context)) {
+        json->passed_depth = json->depth;
+        return;
+    }
     hr__step_json_frame *frame = innermost(json);
     if (frame != NULL) {
         hr__sighting_init(&frame->sighting);
@@ -131,11 +137,38 @@ static size_t walk_number(hr__step_json *json, const char *text, size_t size, si
     return at + number.size_bytes;
 }
 
+/* Within an object that is left out, brackets and strings are all that counts. */
+static size_t pass_over(hr__step_json *json, const char *text, size_t size, size_t at)
+{
+    static const bool counts[256] = {
+        ['{'] = true, ['['] = true, ['}'] = true, [']'] = true, ['"'] = true, ['\''] = true};
+    for (; at < size; at++) {
+        char byte = text[at];
+        if (!counts[(unsigned char)byte])
+            continue;
+        if (byte == '{' || byte == '[') {
+            json->depth++;
+        } else if (byte == '}' || byte == ']') {
+            if (json->depth-- == json->passed_depth) {
+                json->passed_depth = 0;
+                json->key.size_bytes = 0;
+                return at + 1;
+            }
+        } else {
+            for (at++; at < size && text[at] != byte; at++)
+                at += text[at] == '\\';
+        }
+    }
+    return size;
+}
+
 void hr__step_json_walk(hr__step_json *json, const char *text, size_t size_bytes)
 {
     for (size_t at = 0; at < size_bytes;) {
         char byte = text[at];
-        if (byte == '"' || byte == '\'') {
+        if (json->passed_depth != 0) {
+            at = pass_over(json, text, size_bytes, at);
+        } else if (byte == '"' || byte == '\'') {
             at = walk_string(json, text, size_bytes, at);
         } else if (is_digit(byte)) {
             at = walk_number(json, text, size_bytes, at);

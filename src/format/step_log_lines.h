@@ -24,13 +24,16 @@ size_t hr__step_dull_bytes(const char *bytes, size_t size_bytes, uint64_t *line_
 /* ---- sentences ------------------------------------------------------------------------------- */
 
 /* What a line says, if it says something about memory. Only the first few thousand bytes of a line
- * are looked at. */
-bool hr__step_text_read(const char *line, size_t size_bytes, hr__sighting *out);
+ * are looked at. Whether it is plain is found where that `is_asked`. */
+bool hr__step_text_read(const char *line, size_t size_bytes, bool is_asked, hr__sighting *out);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Called for every object that names memory. */
 typedef void (*hr__sighting_sink)(void *context, const hr__sighting *sighting);
+
+/* Asked at every object of a list: may it be left out? */
+typedef bool (*hr__object_filter)(void *context);
 
 enum { HR__STEP_JSON_MOST_DEPTH = 8, HR__STEP_JSON_KEY_BYTES = 64 };
 
@@ -49,12 +52,15 @@ typedef struct hr__step_json_frame {
 typedef struct hr__step_json {
     hr__step_json_frame frames[HR__STEP_JSON_MOST_DEPTH];
     size_t depth;          /* open brackets; those beyond the frames are only counted */
+    size_t passed_depth;   /* of the object that is left out; 0 = none */
     hr__step_json_key key; /* whose value comes next */
     hr__sighting_sink sink;
+    hr__object_filter filter;
     void *sink_context;
 } hr__step_json;
 
-void hr__step_json_init(hr__step_json *json, hr__sighting_sink sink, void *sink_context);
+void hr__step_json_init(hr__step_json *json, hr__sighting_sink sink, hr__object_filter filter,
+                        void *sink_context);
 void hr__step_json_reset(hr__step_json *json);
 void hr__step_json_walk(hr__step_json *json, const char *text, size_t size_bytes);
 

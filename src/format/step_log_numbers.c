@@ -168,6 +168,8 @@ hr__written_number hr__read_number(const char *text, size_t size_bytes, bool has
     number.unit_bytes = read_unit(text, size_bytes, &end, &number.has_letter_unit);
     number.is_other =
         goes_on(text, size_bytes, end, number.unit_bytes != 0) || !(number.value <= 1e18);
+    size_t behind = end < size_bytes && text[end] == ' ' ? end + 1 : end;
+    number.is_percent = number.unit_bytes == 0 && behind < size_bytes && text[behind] == '%';
     number.size_bytes = end;
     return number;
 }

@@ -85,7 +85,8 @@ static bool read_columns(hr__step_table *table, size_t header_bytes, char separa
         hr__field field = hr__field_of_name(name.text, name.size);
         field.may_be_rank = false;
         has_memory =
-            has_memory || field.kind == HR__FIELD_ALLOCATED || field.kind == HR__FIELD_RESERVED;
+            has_memory || field.kind == HR__FIELD_ALLOCATED || field.kind == HR__FIELD_RESERVED ||
+            ((field.kind == HR__FIELD_HOST || field.kind == HR__FIELD_FREE) && !field.needs_unit);
         has_step = has_step || field.kind == HR__FIELD_STEP || field.kind == HR__FIELD_EPOCH;
         table->columns[count++] = field;
     }
@@ -104,7 +105,8 @@ static bool read_columns(hr__step_table *table, size_t header_bytes, char separa
 bool hr__step_table_read_header(hr__step_table *table, const char *line, size_t size_bytes)
 {
     static const char separators[] = "\t,;| "; /* and last: none */
-    if (size_bytes >= sizeof table->header)
+    if (size_bytes >= sizeof table->header || memchr(line, ':', size_bytes) != NULL ||
+        memchr(line, '=', size_bytes) != NULL) /* no name has those */
         return false;
     memcpy(table->header, line, size_bytes);
     table->is_open = false;

@@ -6,7 +6,8 @@
  * n/m is a step of so many where no name says otherwise, unless it is a date.
  *
  * A number with nothing but GB behind it (`step 50: 3.21 GB`) is memory only in a line that has a
- * step. */
+ * step and, from there on, no words but those of training: `step 50: read 3.21 GB` is not, nor is
+ * the size of a checkpoint. */
 #include "format/step_log_lines.h"
 
 #include <string.h>
@@ -29,6 +30,8 @@ typedef struct text_reader {
     hr__sighting *sighting;
     hr__field last_field;  /* of the last number */
     bool last_lacked_unit; /* memory, and no unit: a number with one may follow */
+    bool is_awaited;       /* `memory at the end of step 3:`, and its figure comes next */
+    size_t step_begin;     /* of the first number that may be a step; SIZE_MAX */
 } text_reader;
 
 static bool is_letter(char byte)
@@ -46,6 +49,12 @@ static bool is_memory(const hr__field *field)
 {
     return (field->kind == HR__FIELD_ALLOCATED || field->kind == HR__FIELD_RESERVED) &&
            field->name_bytes != 0;
+}
+
+/* Memory that is a series of its own. */
+static bool is_apart(const hr__field *field)
+{
+    return field->kind == HR__FIELD_HOST || field->kind == HR__FIELD_FREE;
 }
 
 static char byte_at(const text_reader *reader, size_t at)
@@ -150,7 +159,7 @@ static bool is_count_of_steps(const text_reader *reader, size_t at)
 
 static void offer_step(text_reader *reader, const hr__written_number *number, int weight)
 {
-    hr__field field = {.kind = HR__FIELD_STEP, .weight = weight, .name = ""};
+    hr__field field = {.kind = HR__FIELD_STEP, .weight = weight, .device = -1, .name = ""};
     hr__sighting_offer(reader->sighting, &field, number);
 }
 
@@ -163,7 +172,7 @@ static void take_nameless(text_reader *reader, const fraction *read,
         hr__sighting_offer(reader->sighting, &reader->last_field, number);
         return;
     }
-    if (!words.is_named && is_memory(&words.field)) {
+    if (!words.is_named && (is_memory(&words.field) || is_apart(&words.field))) {
         hr__sighting_offer(reader->sighting, &words.field, number);
         reader->at = words.end; /* they are not the next number's */
         return;
@@ -172,14 +181,15 @@ static void take_nameless(text_reader *reader, const fraction *read,
     bool is_ambiguous = number->has_letter_unit && number->unit_bytes != 1024.0 * 1024.0 * 1024.0;
     if (before != HR__FIELD_NONE || read->is_fraction || is_something_else || is_ambiguous)
         return;
-    hr__field field = {.kind = HR__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .name = ""};
+    hr__field field = {
+        .kind = HR__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .device = -1, .name = ""};
     hr__sighting_offer(reader->sighting, &field, number);
 }
 
 static void take_named(text_reader *reader, const fraction *read, const hr__field *field,
                        const hr__written_number *number)
 {
-    if (is_memory(field)) {
+    if (is_memory(field) || is_apart(field)) {
         words_behind words = read_behind(reader, read->end);
         if (words.field.kind == HR__FIELD_OTHER && !words.are_next_name)
             return; /* `GPU memory: 3.2 GB free` */
@@ -189,13 +199,57 @@ static void take_named(text_reader *reader, const fraction *read, const hr__fiel
     hr__sighting_offer(reader->sighting, field, number);
 }
 
+/* `[trainer.on_step_end:125]`, `(train.py:31)`: the line of a program, whatever the name. */
+static bool is_reference(const text_reader *reader)
+{
+    size_t end = reader->at - 1, begin, component;
+    if (reader->at < 2 || reader->line[end] != ':')
+        return false;
+    for (begin = component = end; begin != 0; begin--) {
+        char byte = reader->line[begin - 1];
+        if (byte == '.' && component == end)
+            component = begin;
+        if (!is_letter(byte) && !is_digit(byte) && byte != '_' && byte != '.')
+            break;
+    }
+    if (end - begin > 3 && memcmp(reader->line + begin, "on_", 3) == 0)
+        return true;
+    return component != end && component != begin &&
+           hr__field_of_name(reader->line + component, end - component).has_more;
+}
+
+/* The last word before the number is a step, whatever the name begins with: `GPU memory at the end
+ * of step 3: 3102`. What it begins with is then the next number's name. */
+static bool take_step_of_memory(text_reader *reader, const hr__field *field,
+                                const hr__written_number *number, size_t begin)
+{
+    size_t end = begin;
+    while (end > reader->name_begin && !is_letter(reader->line[end - 1]))
+        end--;
+    size_t word = end;
+    while (word > reader->name_begin && is_letter(reader->line[word - 1]))
+        word--;
+    if (!number->is_whole || number->unit_bytes != 0 || word == reader->name_begin ||
+        reader->line[word - 1] != ' ' || end - word == 0)
+        return false;
+    hr__field step = hr__field_of_name(reader->line + word, end - word);
+    if (step.kind != HR__FIELD_STEP && step.kind != HR__FIELD_EPOCH)
+        return false;
+    hr__sighting_offer(reader->sighting, &step, number);
+    reader->last_field = *field;
+    reader->is_awaited = true;
+    return true;
+}
+
 /* At a digit. */
 static void take_number(text_reader *reader)
 {
     fraction read = read_fraction(reader);
     hr__written_number number = read.first;
     size_t begin = reader->at;
-    bool lacked_unit = reader->last_lacked_unit;
+    bool lacked_unit = reader->last_lacked_unit, was_awaited = reader->is_awaited;
+    bool had_step = reader->sighting->step_weight != 0;
+    reader->is_awaited = false;
     if (read.is_fraction && number.unit_bytes == 0) { /* 3.21/24.00 GB */
         number.unit_bytes = read.second.unit_bytes;
         number.has_letter_unit = read.second.has_letter_unit;
@@ -204,15 +258,25 @@ static void take_number(text_reader *reader)
     if (begin != 0 && reader->line[begin - 1] == '-' &&
         (begin == 1 || !(is_letter(reader->line[begin - 2]) || is_digit(reader->line[begin - 2]))))
         number.is_other = true; /* negative */
-    hr__field field = {0};
-    if (!read.is_date && !number.is_other)
+    hr__field field = {.device = -1};
+    if (!read.is_date && (!number.is_other || number.is_percent))
         field = field_before(reader);
+    bool points_at_line = !read.is_date && is_reference(reader);
     reader->at = read.end;
-    if (read.is_date || number.is_other) {
+    if (points_at_line) {
+        reader->at = begin + read.first.size_bytes;
+    } else if (number.is_percent && !read.is_fraction) {
+        hr__sighting_offer(reader->sighting, &field, &number);
+        reader->at = begin + read.first.size_bytes;
+    } else if (read.is_date || number.is_other) {
         if (!read.is_date && !read.is_fraction)
             reader->at = begin + read.first.size_bytes;
     } else if (field.kind == HR__FIELD_ALLOCATED && field.name_bytes == 0) {
         /* `3 * GB, 4`: the unit belongs to what came before */
+    } else if (was_awaited && field.kind == HR__FIELD_NONE && !read.is_fraction) {
+        hr__sighting_offer(reader->sighting, &reader->last_field, &number);
+    } else if (is_memory(&field) && take_step_of_memory(reader, &field, &number, begin)) {
+        /* its figure comes next */
     } else if (field.kind == HR__FIELD_NONE || field.kind == HR__FIELD_UNKNOWN) {
         bool is_bar =
             byte_at(reader, skip_spaces(reader, read.end)) == '[' ||
@@ -229,6 +293,8 @@ static void take_number(text_reader *reader)
     } else {
         take_named(reader, &read, &field, &number);
     }
+    if (!had_step && reader->sighting->step_weight != 0)
+        reader->step_begin = begin;
     if (lacked_unit && reader->last_lacked_unit)
         reader->last_lacked_unit = false; /* only for the number right behind */
     reader->name_begin = reader->at;
@@ -270,14 +336,55 @@ static bool is_separator(const text_reader *reader)
     return field.kind != HR__FIELD_NONE && !(is_memory(&field) && field.unit_bytes != 0);
 }
 
-bool hr__step_text_read(const char *line, size_t size_bytes, hr__sighting *out)
+/* A line that is a size and nothing else, as nvidia-smi prints it. */
+static bool read_bare(const char *line, size_t size, hr__sighting *out)
+{
+    if (size == 0 || !is_digit(line[0]))
+        return false;
+    hr__written_number number = hr__read_number(line, size, false);
+    if (number.size_bytes != size || number.unit_bytes <= 1 || number.has_letter_unit)
+        return false;
+    hr__field field = {
+        .kind = HR__FIELD_ALLOCATED, .weight = UNIT_WEIGHT, .device = -1, .name = ""};
+    hr__sighting_offer(out, &field, &number);
+    out->is_bare = out->allocated_weight != 0;
+    return out->is_bare;
+}
+
+static bool is_only_unit(const hr__sighting *sighting)
+{
+    return sighting->allocated_weight <= 2 * UNIT_WEIGHT + 1 && sighting->reserved_weight == 0;
+}
+
+/* What the words around the step leave of a size that has no name. */
+static void weigh_talk(const text_reader *reader, bool is_asked, hr__sighting *out)
+{
+    enum { NAMED_STEP_WEIGHT = 6 };
+    bool is_nameless = out->allocated_weight != 0 && is_only_unit(out);
+    if (out->step_weight == 0 || !(is_nameless || is_asked))
+        return;
+    size_t begin = reader->step_begin;
+    hr__talk before = hr__talk_of(reader->line, begin);
+    hr__talk behind = hr__talk_of(reader->line + begin, reader->size - begin);
+    if (is_nameless && (before == HR__TALK_OF_FILES || behind > HR__TALK_OF_STEPS))
+        out->allocated_weight = 0;
+    bool has_unit = out->allocated_unit_bytes != 0 || out->reserved_unit_bytes != 0 ||
+                    out->host.unit_bytes != 0;
+    out->is_plain = out->step_weight >= NAMED_STEP_WEIGHT && has_unit &&
+                    before <= HR__TALK_OF_MEMORY && behind <= HR__TALK_OF_MEMORY;
+}
+
+bool hr__step_text_read(const char *line, size_t size_bytes, bool is_asked, hr__sighting *out)
 {
     text_reader reader = {
         .line = line,
         .size = size_bytes < MOST_LINE_BYTES ? size_bytes : MOST_LINE_BYTES,
         .sighting = out,
+        .step_begin = SIZE_MAX,
     };
     hr__sighting_init(out);
+    if (read_bare(line, size_bytes, out))
+        return true;
     while (reader.at < reader.size) {
         char byte = line[reader.at];
         if (is_digit(byte)) {
@@ -290,11 +397,16 @@ bool hr__step_text_read(const char *line, size_t size_bytes, hr__sighting *out)
             reader.at++;
         }
     }
+    weigh_talk(&reader, is_asked, out);
+    if (out->step_weight != 0)
+        return hr__sighting_has_memory(out);
     /* Without a step, only what is said to be bytes: prose has memory and numbers, too. */
     bool has_unit = out->allocated_unit_bytes != 0 || out->reserved_unit_bytes != 0;
-    bool is_only_unit = out->allocated_weight <= 2 * UNIT_WEIGHT + 1 && out->reserved_weight == 0;
     bool is_large = out->allocated >= LEAST_COUNT_OF_BYTES;
-    if (out->step_weight == 0)
-        return hr__sighting_has_memory(out) && !is_only_unit && (has_unit || is_large);
+    if (is_only_unit(out) || !(has_unit || is_large))
+        out->allocated_weight = out->reserved_weight = 0;
+    if (out->host.unit_bytes == 0 && out->host.value < LEAST_COUNT_OF_BYTES)
+        out->host.weight = 0;
+    out->free.weight = out->share.weight = 0;
     return hr__sighting_has_memory(out);
 }

@@ -6,13 +6,14 @@
  * comes last, under a heading that cannot be taken for advice.
  *
  * Prose is wrapped to the window. What is to be typed never is: a line of code broken in two is
- * wrong code. Where it is too wide its indentation gives way first, then the window's edge.
+ * wrong code. Where it is too wide its indentation gives way first, as far as that of the advice it
+ * belongs to, then the window's edge.
  *
  * Texts come from files nobody vouches for; all of them pass through hr__show(). */
 #include "headroom/report.h"
 #include "report/report_doctor.h"
 
-#include <stdarg.h>
+#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +21,15 @@
 #include "report/report_show.h"
 
 enum {
+    SMALLEST_WIDTH_COLUMNS = 20, /* a phone's, or a narrow pane's */
+    FILE_INDENT = 2,
     FINDING_INDENT = 2,
     CODE_INDENT = 2, /* more than the action it belongs to */
     PART_BAR_COLUMNS = 24,
     NARROWEST_WITH_PART_BARS = 64,
+    FACT_COLUMNS = 14, /* of a label */
+    NARROW_FACT_COLUMNS = 8,
+    NARROWEST_WITH_COLUMNS = 36,
 };
 
 static const char *text_or_nothing(const char *text)
@@ -42,27 +48,18 @@ static hr__report begin_inside(const hr__report *report, size_t indent)
     return inside;
 }
 
-/* Appends its lines, indented and in `style`, and frees it. `mark`, of at most `indent` letters,
- * ends the indentation of the first line. */
-static void end_inside(hr__report *report, hr__report *inside, size_t indent, hr__style style,
-                       const char *mark)
+/* Appends its lines, indented, and frees it. */
+static void end_inside(hr__report *report, hr__report *inside, size_t indent)
 {
     const char *at = hr__byte_buffer_text(&inside->buffer);
     const char *end = at + inside->buffer.size_bytes;
     while (at < end) {
         const size_t line_bytes = strcspn(at, "\n");
-        if (line_bytes > 0) {
-            hr__append_spaces(&report->buffer, indent - strlen(mark));
-            if (style != HR__STYLE_PLAIN)
-                hr__append_text(&report->buffer, hr__style_code(report, style));
-            hr__append_text(&report->buffer, mark);
-            hr__append_bytes(&report->buffer, at, line_bytes);
-            if (style != HR__STYLE_PLAIN)
-                hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_PLAIN));
-        }
+        if (line_bytes > 0)
+            hr__append_spaces(&report->buffer, indent);
+        hr__append_bytes(&report->buffer, at, line_bytes);
         hr__append_bytes(&report->buffer, "\n", 1);
         at += line_bytes + 1;
-        mark = "";
     }
     if (inside->buffer.has_failed)
         report->buffer.has_failed = true;
@@ -71,34 +68,10 @@ static void end_inside(hr__report *report, hr__report *inside, size_t indent, hr
     hr__byte_buffer_deinit(&inside->shown);
 }
 
-/* A paragraph behind a mark ("- ", "12. "), its lines one below the other. hr__report_say() hangs
- * lines by two columns: those are the mark's last two, and what is before them is margin. */
-__attribute__((format(printf, 5, 6))) static void say_item(hr__report *report, size_t indent,
-                                                           hr__style style, const char *mark,
-                                                           const char *format, ...)
-{
-    va_list arguments;
-    char margin[8] = "";
-    const size_t margin_columns = strlen(mark) > 2 ? strlen(mark) - 2 : 0;
-    hr__byte_buffer text;
-    hr__byte_buffer_init(&text);
-    va_start(arguments, format);
-    hr__append_format_v(&text, format, arguments);
-    va_end(arguments);
-    if (text.has_failed)
-        report->buffer.has_failed = true;
-    snprintf(margin, sizeof margin, "%.*s", (int)margin_columns, mark);
-    hr__report inside = begin_inside(report, indent + margin_columns);
-    hr__report_say(&inside, HR__STYLE_PLAIN, "%s%s", mark + margin_columns,
-                   hr__byte_buffer_text(&text));
-    end_inside(report, &inside, indent + margin_columns, style, margin);
-    hr__byte_buffer_deinit(&text);
-}
-
 static void say_heading(hr__report *report, hr__style style, const char *text)
 {
     hr__report_blank(report);
-    hr__report_say(report, style, "%s", text);
+    hr__doctor_say(report, 0, style, "", "%s", text);
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
@@ -117,8 +90,33 @@ static hr__style style_of(hr_verdict verdict)
     }
 }
 
-/* "Verdict: fragmentation, high confidence, from a log: train.log", without the file where that
- * would take a second line: who reads this has just typed it. */
+/* The file, in a line of its own: its ends, where that is too short for all of it. What a path
+ * begins with and what the file is called tell more than the folders between. */
+static void say_file(hr__report *report, const char *file, size_t size_bytes)
+{
+    const char *dots = report->form.has_utf8 ? "\xE2\x80\xA6" : "...";
+    const size_t room_columns = report->form.width_columns - FILE_INDENT;
+    const size_t columns = hr__columns_of(file, size_bytes);
+    size_t begin_bytes = size_bytes, end_from = size_bytes;
+    if (columns > room_columns) {
+        const size_t kept_columns = room_columns - hr__columns_of(dots, strlen(dots));
+        begin_bytes = hr__bytes_within(file, size_bytes, kept_columns / 3);
+        const size_t end_columns = kept_columns - hr__columns_of(file, begin_bytes);
+        end_from = hr__bytes_within(file, size_bytes, columns - end_columns);
+        while (hr__columns_of(file + end_from, size_bytes - end_from) > end_columns)
+            end_from += hr__bytes_within(file + end_from, size_bytes - end_from, 2);
+    }
+    hr__append_spaces(&report->buffer, FILE_INDENT);
+    hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_FAINT));
+    hr__append_bytes(&report->buffer, file, begin_bytes);
+    if (begin_bytes < size_bytes)
+        hr__append_text(&report->buffer, dots);
+    hr__append_bytes(&report->buffer, file + end_from, size_bytes - end_from);
+    hr__append_text(&report->buffer, hr__style_code(report, HR__STYLE_PLAIN));
+    hr__report_blank(report);
+}
+
+/* "Verdict: fragmentation, high confidence, from a log: train.log" */
 static void say_what_it_is_from(hr__report *report, const hr_diagnosis *diagnosis)
 {
     const char *source = diagnosis->source == HR_SOURCE_STEPS
@@ -126,23 +124,32 @@ static void say_what_it_is_from(hr__report *report, const hr_diagnosis *diagnosi
                              : hr_doctor_source_name(diagnosis->source);
     const char *file = text_or_nothing(report->form.file);
     char first_of[64] = "", line[160];
+    hr__byte_buffer shown;
     if (diagnosis->error_count > 1)
         snprintf(first_of, sizeof first_of, "the first of %.40s in ",
                  hr__counted_text(diagnosis->error_count, "failure").text);
-    snprintf(line, sizeof line, "Verdict: %s, %s confidence, from %sa %s",
+    snprintf(line, sizeof line, "Verdict: %s, %s confidence, from %sa %s%s",
              hr_verdict_name(diagnosis->verdict), hr_confidence_name(diagnosis->confidence),
-             first_of, source);
-    const bool has_file =
-        file[0] != '\0' &&
-        strlen(line) + 2 + hr__columns_of(file, strlen(file)) <= report->form.width_columns;
-    hr__report_say(report, HR__STYLE_FAINT, "%s%s%s", line, has_file ? ": " : "",
-                   has_file ? file : "");
+             first_of, source, file[0] != '\0' ? ":" : "");
+    hr__byte_buffer_init(&shown);
+    hr__show(report, &shown, file, strlen(file));
+    if (shown.has_failed)
+        report->buffer.has_failed = true;
+    file = hr__byte_buffer_text(&shown);
+    if (strlen(line) + 1 + hr__columns_of(file, shown.size_bytes) <= report->form.width_columns) {
+        hr__doctor_say(report, 0, HR__STYLE_FAINT, "", "%s %s", line, file);
+    } else {
+        hr__doctor_say(report, 0, HR__STYLE_FAINT, "", "%s", line);
+        if (shown.size_bytes > 0)
+            say_file(report, file, shown.size_bytes);
+    }
+    hr__byte_buffer_deinit(&shown);
 }
 
 static void say_verdict(hr__report *report, const hr_diagnosis *diagnosis)
 {
     const char *sentence = text_or_nothing(diagnosis->sentence);
-    hr__report_say(report, style_of(diagnosis->verdict), "%s",
+    hr__doctor_say(report, 0, style_of(diagnosis->verdict), "", "%s",
                    sentence[0] != '\0' ? sentence : hr_verdict_name(diagnosis->verdict));
     say_what_it_is_from(report, diagnosis);
 }
@@ -152,23 +159,25 @@ static void say_reasoning(hr__report *report, const hr_diagnosis *diagnosis)
     if (diagnosis->reasoning_count > 0)
         say_heading(report, HR__STYLE_BOLD, "Why");
     for (size_t i = 0; i < diagnosis->reasoning_count; i++)
-        say_item(report, 0, HR__STYLE_PLAIN, "- ", "%s", diagnosis->reasoning[i]);
+        hr__doctor_say(report, 0, HR__STYLE_PLAIN, "- ", "%s", diagnosis->reasoning[i]);
 }
 
 /* ---- remedies -------------------------------------------------------------------------------- */
 
-/* "saves 1.20 GiB to 3.00 GiB (computed)"; "" for what saves nothing by itself, as looking does. */
+/* "saves 1.20 GiB to 3.00 GiB (computed)"; "" for what saves nothing by itself, as looking does.
+ * What is known to save nothing may be good advice for the next run: it does not say "saves". */
 static hr__text savings_text(const hr_remedy *remedy)
 {
     const uint64_t least_bytes = remedy->saves_bytes, most_bytes = remedy->saves_at_most_bytes;
-    const hr__text least = hr__size_text(least_bytes), most = hr__size_text(most_bytes);
+    const hr__text least = hr__doctor_size(least_bytes), most = hr__doctor_size(most_bytes);
     const char *basis =
         remedy->basis == HR_BASIS_RULE ? "rule of thumb" : hr_basis_name(remedy->basis);
     hr__text result = {""};
     if (least_bytes == HR_UNKNOWN && most_bytes == HR_UNKNOWN)
         return result;
     if (least_bytes == 0 && most_bytes == 0)
-        snprintf(result.text, sizeof result.text, "saves nothing (%s)", basis);
+        snprintf(result.text, sizeof result.text, "does not lower the peak of this run (%s)",
+                 basis);
     else if ((least_bytes == HR_UNKNOWN || least_bytes == 0) && most_bytes != HR_UNKNOWN &&
              most_bytes > 0)
         snprintf(result.text, sizeof result.text, "saves at most %.20s (%s)", most.text, basis);
@@ -177,7 +186,7 @@ static hr__text savings_text(const hr_remedy *remedy)
     else if (least_bytes == most_bytes)
         snprintf(result.text, sizeof result.text, "saves %.20s (%s)", least.text, basis);
     else
-        snprintf(result.text, sizeof result.text, "saves %.14s to %.14s (%s)", least.text,
+        snprintf(result.text, sizeof result.text, "saves %.18s to %.18s (%s)", least.text,
                  most.text, basis);
     return result;
 }
@@ -195,13 +204,14 @@ static size_t widest_line_columns(const char *text)
     return widest_columns;
 }
 
-/* Line by line as it is. */
-static void say_code(hr__report *report, size_t indent, const char *code)
+/* Line by line as it is, CODE_INDENT further in than `least_indent` if there is room. */
+static void say_code(hr__report *report, size_t least_indent, const char *code)
 {
     const size_t widest_columns = widest_line_columns(code);
     const size_t width = report->form.width_columns;
-    if (indent + widest_columns > width)
-        indent = widest_columns < width ? width - widest_columns : 0;
+    size_t indent = least_indent + CODE_INDENT;
+    while (indent > least_indent && indent + widest_columns > width)
+        indent--;
     while (*code != '\0') {
         const size_t line_bytes = strcspn(code, "\n");
         if (line_bytes > 0) {
@@ -220,12 +230,12 @@ static void say_remedy(hr__report *report, size_t indent, const char *mark, cons
     const size_t inner_indent = indent + strlen(mark);
     const hr__text savings = savings_text(remedy);
     const char *cost = text_or_nothing(remedy->cost);
-    say_item(report, indent, HR__STYLE_BOLD, mark, "%s", text_or_nothing(remedy->action));
+    hr__doctor_say(report, indent, HR__STYLE_BOLD, mark, "%s", text_or_nothing(remedy->action));
     if (savings.text[0] != '\0')
-        say_item(report, inner_indent, HR__STYLE_PLAIN, "", "%s", savings.text);
+        hr__doctor_say(report, inner_indent, HR__STYLE_PLAIN, "", "%s", savings.text);
     if (cost[0] != '\0')
-        say_item(report, inner_indent, HR__STYLE_PLAIN, "", "cost: %s", cost);
-    say_code(report, inner_indent + CODE_INDENT, text_or_nothing(remedy->how));
+        hr__doctor_say(report, inner_indent, HR__STYLE_PLAIN, "", "cost: %s", cost);
+    say_code(report, inner_indent, text_or_nothing(remedy->how));
 }
 
 static bool is_warning(const hr_finding *finding)
@@ -233,11 +243,49 @@ static bool is_warning(const hr_finding *finding)
     return strcmp(finding->kind, "warning") == 0;
 }
 
-/* What stands on the first screen, or NULL: a healthy run needs nothing at once. */
+static bool is_peak(const hr_finding *finding)
+{
+    return strcmp(finding->kind, "peak") == 0;
+}
+
+static uint64_t known_or_nothing(uint64_t bytes)
+{
+    return bytes != HR_UNKNOWN ? bytes : 0;
+}
+
+/* By what is certain, then by what is possible. NULL saves nothing. */
+static bool saves_more(const hr_remedy *remedy, const hr_remedy *than)
+{
+    const uint64_t least_bytes = known_or_nothing(remedy->saves_bytes);
+    const uint64_t most_bytes = known_or_nothing(remedy->saves_at_most_bytes);
+    const uint64_t than_least_bytes = than != NULL ? known_or_nothing(than->saves_bytes) : 0;
+    const uint64_t than_most_bytes = than != NULL ? known_or_nothing(than->saves_at_most_bytes) : 0;
+    return least_bytes != than_least_bytes ? least_bytes > than_least_bytes
+                                           : most_bytes > than_most_bytes;
+}
+
+/* Of a run in which nothing is wrong: the remedy that gives most back of what need not be held.
+ * What was alive at the peak was needed. */
+static const hr_remedy *largest_remedy(const hr_diagnosis *diagnosis)
+{
+    const hr_remedy *largest = NULL;
+    for (size_t i = 0; i < diagnosis->finding_count; i++) {
+        const hr_finding *finding = &diagnosis->findings[i];
+        for (size_t k = 0; k < finding->remedy_count; k++)
+            if (!is_warning(finding) && !is_peak(finding) &&
+                saves_more(&finding->remedies[k], largest))
+                largest = &finding->remedies[k];
+    }
+    return largest;
+}
+
+/* What stands on the first screen, or NULL: the first that is advised against the cause. */
 static const hr_remedy *first_remedy(const hr_diagnosis *diagnosis)
 {
-    if (diagnosis->verdict == HR_VERDICT_HEALTHY || diagnosis->verdict == HR_VERDICT_NOT_OOM)
+    if (diagnosis->verdict == HR_VERDICT_NOT_OOM)
         return NULL;
+    if (diagnosis->verdict == HR_VERDICT_HEALTHY)
+        return largest_remedy(diagnosis);
     for (size_t i = 0; i < diagnosis->finding_count; i++)
         if (diagnosis->findings[i].remedy_count > 0 && !is_warning(&diagnosis->findings[i]))
             return &diagnosis->findings[i].remedies[0];
@@ -291,9 +339,15 @@ static void say_parts(hr__report *report, const hr_finding *finding)
             if (report->form.width_columns >= NARROWEST_WITH_PART_BARS)
                 append_part_bar(&bar, report, part->bytes, finding->bytes);
         }
+        if (report->form.width_columns < NARROWEST_WITH_COLUMNS) {
+            hr__doctor_say(report, 0, HR__STYLE_PLAIN, "", "%s: %s%s%s",
+                           text_or_nothing(part->name), hr__doctor_size(part->bytes).text,
+                           has_shares ? ", " : "", share);
+            continue;
+        }
         hr__table_row(&table, HR__STYLE_PLAIN);
         hr__table_cell(&table, part->name);
-        hr__table_cell(&table, hr__size_text(part->bytes).text);
+        hr__table_cell(&table, hr__doctor_size(part->bytes).text);
         hr__table_cell(&table, share);
         hr__table_cell(&table, hr__byte_buffer_text(&bar));
         if (bar.has_failed)
@@ -303,16 +357,25 @@ static void say_parts(hr__report *report, const hr_finding *finding)
     hr__table_end(&table, report);
 }
 
+/* "where         train.py:152 main": what goes together stands in one column. */
+static void say_fact(hr__report *report, const char *label, const char *text)
+{
+    const bool is_narrow = report->form.width_columns < NARROWEST_WITH_COLUMNS;
+    char mark[FACT_COLUMNS + 1];
+    snprintf(mark, sizeof mark, "%-*s", is_narrow ? NARROW_FACT_COLUMNS : FACT_COLUMNS, label);
+    hr__doctor_say(report, 0, HR__STYLE_PLAIN, mark, "%s", text);
+}
+
 /* Its bytes, their parts, places and evidence. */
 static void say_facts(hr__report *report, const hr_finding *finding)
 {
     if (finding->bytes != HR_UNKNOWN)
-        hr__report_fact(report, "memory", "%s", hr__size_text(finding->bytes).text);
+        say_fact(report, "memory", hr__doctor_size(finding->bytes).text);
     say_parts(report, finding);
     for (size_t i = 0; i < finding->where_count; i++)
-        hr__report_fact(report, i == 0 ? "where" : "", "%s", finding->where[i]);
+        say_fact(report, i == 0 ? "where" : "", finding->where[i]);
     for (size_t i = 0; i < finding->evidence_count; i++)
-        say_item(report, 0, HR__STYLE_PLAIN, "- ", "%s", finding->evidence[i]);
+        hr__doctor_say(report, 0, HR__STYLE_PLAIN, "- ", "%s", finding->evidence[i]);
 }
 
 static void say_remedies(hr__report *report, const hr_finding *finding, const hr_remedy *shown)
@@ -323,8 +386,8 @@ static void say_remedies(hr__report *report, const hr_finding *finding, const hr
         snprintf(mark, sizeof mark, "%u. ", (unsigned)(i + 1) % 1000);
         hr__report_blank(report);
         if (remedy == shown)
-            say_item(report, 0, HR__STYLE_BOLD, mark, "%s (see above)",
-                     text_or_nothing(remedy->action));
+            hr__doctor_say(report, 0, HR__STYLE_BOLD, mark, "%s (see above)",
+                           text_or_nothing(remedy->action));
         else
             say_remedy(report, 0, mark, remedy);
     }
@@ -336,7 +399,7 @@ static void say_body(hr__report *report, const hr_finding *finding, const hr_rem
     hr__report inside = begin_inside(report, FINDING_INDENT);
     say_facts(&inside, finding);
     say_remedies(&inside, finding, shown);
-    end_inside(report, &inside, FINDING_INDENT, HR__STYLE_PLAIN, "");
+    end_inside(report, &inside, FINDING_INDENT);
 }
 
 static void say_findings(hr__report *report, const hr_diagnosis *diagnosis)
@@ -362,7 +425,7 @@ static void say_warnings(hr__report *report, const hr_diagnosis *diagnosis)
         if (!has_heading)
             say_heading(report, HR__STYLE_YELLOW, "Do not");
         has_heading = true;
-        say_item(report, 0, HR__STYLE_YELLOW, "! ", "%s", text_or_nothing(finding->title));
+        hr__doctor_say(report, 0, HR__STYLE_YELLOW, "! ", "%s", text_or_nothing(finding->title));
         say_body(report, finding, NULL);
     }
 }
@@ -377,6 +440,18 @@ static void say_diagnosis(hr__report *report, const hr_diagnosis *diagnosis)
     say_warnings(report, diagnosis);
 }
 
+/* Other reports are tables, and have no use for a window below that of hr__report_init(). */
+static void allow_narrow_window(hr__report *report, const hr_report_form *form)
+{
+    const size_t needed_bytes =
+        offsetof(hr_report_form, width_columns) + sizeof form->width_columns;
+    if (form == NULL || (form->struct_size != 0 && form->struct_size < needed_bytes) ||
+        form->width_columns == 0 || form->width_columns >= report->form.width_columns)
+        return;
+    report->form.width_columns =
+        form->width_columns > SMALLEST_WIDTH_COLUMNS ? form->width_columns : SMALLEST_WIDTH_COLUMNS;
+}
+
 hr_status hr_report_doctor(const hr_diagnosis *diagnosis, const hr_report_form *form,
                            const hr_output *output)
 {
@@ -384,6 +459,7 @@ hr_status hr_report_doctor(const hr_diagnosis *diagnosis, const hr_report_form *
     if (diagnosis == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "no diagnosis to report: it is NULL");
     hr__report_init(&report, form);
+    allow_narrow_window(&report, form);
     if (report.form.is_json)
         hr__doctor_json(&report, diagnosis);
     else

@@ -1,5 +1,6 @@
 /* report_doctor.h - the parts of hr_report_doctor(): report_doctor.c for people, with what the card
- * held in report_doctor_card.c, and report_doctor_json.c for programs. */
+ * held in report_doctor_card.c and the wrapping of prose in report_doctor_prose.c; and
+ * report_doctor_json.c for programs. */
 #ifndef HR_REPORT_REPORT_DOCTOR_H
 #define HR_REPORT_REPORT_DOCTOR_H
 
@@ -11,5 +12,15 @@
 void hr__doctor_card(hr__report *report, const hr_diagnosis *diagnosis);
 
 void hr__doctor_json(hr__report *report, const hr_diagnosis *diagnosis);
+
+/* A paragraph behind a mark of ASCII ("- ", "12. "), wrapped at spaces but not between a number and
+ * its unit. Lines after the first begin below the text; without a mark, two columns further in. */
+__attribute__((format(printf, 5, 6))) void hr__doctor_say(hr__report *report, size_t indent,
+                                                          hr__style style, const char *mark,
+                                                          const char *format, ...);
+
+/* As the diagnosis writes sizes in its sentences, so that nobody has to ask whether 11.3 GiB in a
+ * table is the 11.35 GiB of the text; unknown: "?". */
+hr__text hr__doctor_size(uint64_t size_bytes);
 
 #endif /* HR_REPORT_REPORT_DOCTOR_H */

@@ -1,17 +1,22 @@
 /* report_doctor_card.c - what the card held when the request failed, at a glance.
  *
- *     GPU 0, 24.0 GiB, at the failure
+ *     GPU 0, 24.00 GiB, at the failure
  *     |###########################################........................x|
- *       asked for  1.78 GiB  the request that failed
- *     # live       14.8 GiB  in use
- *     . idle       8.70 GiB  held by the allocator, in no use
- *     x outside     440 MiB  other processes, CUDA contexts, libraries
- *       free       26.0 MiB  by the driver
+ *       asked for    1.78 GiB  the request that failed
+ *     # live        14.80 GiB  in use
+ *     . idle         8.70 GiB  held by the allocator, in no use
+ *     x outside    440.00 MiB  other processes, CUDA contexts, libraries
+ *       free        26.00 MiB  by the driver
  *
  * A bar is drawn only of numbers that make one: live <= reserved, and reserved, free and the rest
  * add up to the card. Where a limit is nearer than the end of the card, the bar is the limit's.
  * Other numbers are listed as they were said; what a table says below a bar is what the bar shows,
- * so nothing has to be subtracted in the head. */
+ * so nothing has to be subtracted in the head.
+ *
+ * The heading says of which moment the numbers are, for the sentence above may speak of another:
+ * the most that was reserved, say, while these are of the instant at which most was live. And a
+ * limit that was concluded from a recording is only near the true one: what it leaves is not said.
+ */
 #include "report/report_doctor.h"
 
 #include <stdio.h>
@@ -21,6 +26,7 @@
 enum {
     WIDEST_BAR_COLUMNS = 78, /* between its ends */
     MOST_PIECES = 6,
+    NARROWEST_WITH_ROWS = 42, /* so that two words fit beside a name and its number */
 };
 
 /* A stretch of the bar, and its row in the table. */
@@ -39,9 +45,68 @@ typedef struct bar {
     size_t piece_count;
 } bar;
 
+/* Which moment the numbers are of. */
+typedef enum moment {
+    MOMENT_NOT_SAID,
+    MOMENT_FAILURE,
+    MOMENT_REPLAYED_FAILURE, /* on another card than the recording's */
+    MOMENT_OTHER_CARD,       /* the failure of a text, on a card on which there is none */
+    MOMENT_PEAK,             /* of live bytes */
+    MOMENT_SNAPSHOT,         /* the only one that the file has */
+    MOMENT_COUNT
+} moment;
+
+/* How the heading, what is asked for, what is idle and what is reserved are told of each. */
+static const struct {
+    const char *heading, *request, *idle, *reserved;
+} words[MOMENT_COUNT] = {
+    [MOMENT_NOT_SAID] = {"", "the request", "held by the allocator, in no use",
+                         "held by the allocator"},
+    [MOMENT_FAILURE] = {", at the failure", "the request that failed",
+                        "held by the allocator, in no use", "held by the allocator"},
+    [MOMENT_REPLAYED_FAILURE] = {", where it would fail", "the request that would fail",
+                                 "held by the allocator, in no use", "held by the allocator"},
+    [MOMENT_OTHER_CARD] = {", on that card", "the request", "held by the allocator, in no use",
+                           "held by the allocator"},
+    [MOMENT_PEAK] = {", at the peak of live memory", "the request",
+                     "held by the allocator then, in no use", "held by the allocator then"},
+    [MOMENT_SNAPSHOT] = {", when the snapshot was taken", "the request",
+                         "held by the allocator, in no use", "held by the allocator"},
+};
+
 static bool is_known(uint64_t bytes)
 {
     return bytes != HR_UNKNOWN;
+}
+
+static moment moment_of(const hr_diagnosis *diagnosis)
+{
+    const bool has_request = is_known(diagnosis->numbers.tried_bytes);
+    const bool has_error = diagnosis->error_count > 0;
+    switch (diagnosis->source) {
+    case HR_SOURCE_RECORDING: /* what failed in it need not fail on the card that was asked about */
+        if (has_request)
+            return has_error ? MOMENT_FAILURE : MOMENT_REPLAYED_FAILURE;
+        return diagnosis->verdict == HR_VERDICT_UNKNOWN ? MOMENT_SNAPSHOT : MOMENT_PEAK;
+    case HR_SOURCE_STEPS:
+        return has_request || has_error ? MOMENT_FAILURE : MOMENT_PEAK;
+    default:
+        if (diagnosis->verdict == HR_VERDICT_HEALTHY)
+            return MOMENT_OTHER_CARD;
+        return has_request || has_error ? MOMENT_FAILURE : MOMENT_NOT_SAID;
+    }
+}
+
+/* A recording has no line for its limit: it lies between what was served and what was not. */
+static bool is_limit_estimated(const hr_diagnosis *diagnosis)
+{
+    return diagnosis->source == HR_SOURCE_RECORDING;
+}
+
+static const char *limit_meaning(const hr_diagnosis *diagnosis)
+{
+    return is_limit_estimated(diagnosis) ? "about, concluded from what was served and what was not"
+                                         : "set for this process";
 }
 
 static void add_piece(bar *card, piece next)
@@ -50,8 +115,7 @@ static void add_piece(bar *card, piece next)
 }
 
 static const piece live = {"live", "in use", "#", "\xE2\x96\x88", HR__STYLE_GREEN, 0};
-static const piece idle = {
-    "idle", "held by the allocator, in no use", ".", "\xE2\x96\x91", HR__STYLE_RED, 0};
+static const piece idle = {"idle", NULL, ".", "\xE2\x96\x91", HR__STYLE_RED, 0}; /* see words[] */
 static const piece context = {
     "context", "this process, outside the allocator", "o", "\xE2\x96\x92", HR__STYLE_YELLOW, 0};
 static const piece others = {"others", "other processes", "x", "\xE2\x96\x93", HR__STYLE_YELLOW, 0};
@@ -147,40 +211,28 @@ static void draw_bar(hr__report *report, const bar *card)
     hr__append_text(&report->buffer, "\n");
 }
 
-/* "GPU 0, 24.0 GiB, at the failure" */
+/* "GPU 0, 24.00 GiB, at the failure" */
 static void say_which(hr__report *report, const hr_diagnosis *diagnosis, const bar *card)
 {
     const hr_memory_numbers *numbers = &diagnosis->numbers;
-    char which[32], when[32] = "", size[64] = "";
+    const char *about = is_limit_estimated(diagnosis) ? "about " : "";
+    char which[32], size[80] = "";
     if (numbers->device >= 0)
         snprintf(which, sizeof which, "GPU %d", numbers->device);
     else
         snprintf(which, sizeof which, "%s",
                  diagnosis->verdict == HR_VERDICT_HOST ? "Host memory" : "The GPU");
-    if (is_known(numbers->tried_bytes) || diagnosis->error_count > 0)
-        snprintf(when, sizeof when, ", at the failure");
-    else if (diagnosis->source == HR_SOURCE_RECORDING || diagnosis->source == HR_SOURCE_STEPS)
-        snprintf(when, sizeof when, ", at the peak");
     if (card != NULL && card->is_of_limit && is_known(numbers->total_bytes))
-        snprintf(size, sizeof size, ", limited to %.20s of %.20s",
-                 hr__size_text(card->total_bytes).text, hr__size_text(numbers->total_bytes).text);
+        snprintf(size, sizeof size, ", limited to %s%.20s of %.20s", about,
+                 hr__doctor_size(card->total_bytes).text,
+                 hr__doctor_size(numbers->total_bytes).text);
+    else if (card != NULL && card->is_of_limit)
+        snprintf(size, sizeof size, ", limited to %s%.20s", about,
+                 hr__doctor_size(card->total_bytes).text);
     else if (card != NULL)
-        snprintf(size, sizeof size, card->is_of_limit ? ", limited to %.20s" : ", %.20s",
-                 hr__size_text(card->total_bytes).text);
-    hr__report_say(report, HR__STYLE_BOLD, "%s%s%s", which, size, when);
-}
-
-static void add_row(hr__table *table, hr__style style, const char *mark, const char *name,
-                    uint64_t bytes, const char *meaning)
-{
-    char marked[32];
-    if (!is_known(bytes))
-        return;
-    snprintf(marked, sizeof marked, "%s%s%s", mark, mark[0] != '\0' ? " " : "", name);
-    hr__table_row(table, style);
-    hr__table_cell(table, marked);
-    hr__table_cell(table, hr__size_text(bytes).text);
-    hr__table_cell(table, meaning);
+        snprintf(size, sizeof size, ", %.20s", hr__doctor_size(card->total_bytes).text);
+    hr__doctor_say(report, 0, HR__STYLE_BOLD, "", "%s%s%s", which, size,
+                   words[moment_of(diagnosis)].heading);
 }
 
 static const hr__column number_columns[] = {
@@ -189,51 +241,88 @@ static const hr__column number_columns[] = {
     {"", HR__COLUMN_NAME},
 };
 
+/* The numbers below the heading: rows, or in a narrow window sentences. */
+typedef struct listing {
+    hr__report *report;
+    hr__table table;
+} listing;
+
+static void begin_listing(listing *rows, hr__report *report)
+{
+    rows->report = report;
+    hr__table_init(&rows->table, number_columns, sizeof number_columns / sizeof number_columns[0]);
+}
+
+static void end_listing(listing *rows)
+{
+    hr__table_end(&rows->table, rows->report);
+}
+
+static void add_row(listing *rows, hr__style style, const char *mark, const char *name,
+                    uint64_t bytes, const char *meaning)
+{
+    char marked[32];
+    if (!is_known(bytes))
+        return;
+    snprintf(marked, sizeof marked, "%s%s%s", mark, mark[0] != '\0' ? " " : "", name);
+    if (rows->report->form.width_columns < NARROWEST_WITH_ROWS) {
+        hr__doctor_say(rows->report, 0, style, "", "%s %s: %s", marked, hr__doctor_size(bytes).text,
+                       meaning);
+        return;
+    }
+    hr__table_row(&rows->table, style);
+    hr__table_cell(&rows->table, marked);
+    hr__table_cell(&rows->table, hr__doctor_size(bytes).text);
+    hr__table_cell(&rows->table, meaning);
+}
+
 static void say_bar(hr__report *report, const hr_diagnosis *diagnosis, const bar *card)
 {
     const hr_memory_numbers *numbers = &diagnosis->numbers;
-    hr__table table;
+    const moment when = moment_of(diagnosis);
+    listing rows;
     say_which(report, diagnosis, card);
     draw_bar(report, card);
-    hr__table_init(&table, number_columns, sizeof number_columns / sizeof number_columns[0]);
-    add_row(&table, HR__STYLE_BOLD, " ", "asked for", numbers->tried_bytes,
-            "the request that failed");
+    begin_listing(&rows, report);
+    add_row(&rows, HR__STYLE_BOLD, " ", "asked for", numbers->tried_bytes, words[when].request);
     for (size_t i = 0; i < card->piece_count; i++) {
         const piece *next = &card->pieces[i];
-        add_row(&table, next->style, report->form.has_utf8 ? next->utf8 : next->ascii, next->name,
-                next->bytes, next->meaning);
+        const bool is_left = next->name == below.name;
+        if (is_left && is_limit_estimated(diagnosis))
+            continue;
+        add_row(&rows, next->style, report->form.has_utf8 ? next->utf8 : next->ascii, next->name,
+                next->bytes, next->meaning != NULL ? next->meaning : words[when].idle);
     }
     if (card->is_of_limit)
-        add_row(&table, HR__STYLE_PLAIN, " ", "free", numbers->free_bytes, left.meaning);
+        add_row(&rows, HR__STYLE_PLAIN, " ", "free", numbers->free_bytes, left.meaning);
     else
-        add_row(&table, HR__STYLE_PLAIN, " ", "limit", numbers->allowed_bytes,
-                "set for this process");
-    hr__table_end(&table, report);
+        add_row(&rows, HR__STYLE_PLAIN, " ", "limit", numbers->allowed_bytes,
+                limit_meaning(diagnosis));
+    end_listing(&rows);
 }
 
 /* As they were said, but for what is idle. */
 static void say_list(hr__report *report, const hr_diagnosis *diagnosis)
 {
     const hr_memory_numbers *numbers = &diagnosis->numbers;
+    const moment when = moment_of(diagnosis);
     uint64_t idle_bytes = HR_UNKNOWN;
-    hr__table table;
+    listing rows;
     if (is_known(numbers->reserved_bytes) && numbers->allocated_bytes <= numbers->reserved_bytes)
         idle_bytes = numbers->reserved_bytes - numbers->allocated_bytes;
     say_which(report, diagnosis, NULL);
-    hr__table_init(&table, number_columns, sizeof number_columns / sizeof number_columns[0]);
-    add_row(&table, HR__STYLE_BOLD, "", "asked for", numbers->tried_bytes,
-            "the request that failed");
-    add_row(&table, HR__STYLE_PLAIN, "", "live", numbers->allocated_bytes, live.meaning);
-    add_row(&table, HR__STYLE_PLAIN, "", "idle", idle_bytes, idle.meaning);
-    add_row(&table, HR__STYLE_PLAIN, "", "reserved", numbers->reserved_bytes,
-            "held by the allocator");
-    add_row(&table, HR__STYLE_PLAIN, "", "process", numbers->process_bytes,
+    begin_listing(&rows, report);
+    add_row(&rows, HR__STYLE_BOLD, "", "asked for", numbers->tried_bytes, words[when].request);
+    add_row(&rows, HR__STYLE_PLAIN, "", "live", numbers->allocated_bytes, live.meaning);
+    add_row(&rows, HR__STYLE_PLAIN, "", "idle", idle_bytes, words[when].idle);
+    add_row(&rows, HR__STYLE_PLAIN, "", "reserved", numbers->reserved_bytes, words[when].reserved);
+    add_row(&rows, HR__STYLE_PLAIN, "", "process", numbers->process_bytes,
             "all that the process holds");
-    add_row(&table, HR__STYLE_PLAIN, "", "free", numbers->free_bytes, left.meaning);
-    add_row(&table, HR__STYLE_PLAIN, "", "limit", numbers->allowed_bytes, "set for this process");
-    add_row(&table, HR__STYLE_PLAIN, "", "total", numbers->total_bytes,
+    add_row(&rows, HR__STYLE_PLAIN, "", "free", numbers->free_bytes, left.meaning);
+    add_row(&rows, HR__STYLE_PLAIN, "", "limit", numbers->allowed_bytes, limit_meaning(diagnosis));
+    add_row(&rows, HR__STYLE_PLAIN, "", "total", numbers->total_bytes,
             diagnosis->verdict == HR_VERDICT_HOST ? "the machine" : "the card");
-    hr__table_end(&table, report);
+    end_listing(&rows);
 }
 
 static bool is_any_known(const hr_memory_numbers *numbers)

@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_HELD_BYTES = 6 << 20 };
+enum { MOST_HELD_BYTES = 20 << 20 };
 
 static void must(bool claim)
 {
@@ -37,12 +37,15 @@ static hr__step_log_scan *scan_in_pieces(const uint8_t *data, size_t size, size_
 static void check_points(const hr__step_log *log)
 {
     must(log->point_count <= HR__STEP_LOG_MOST);
-    must(log->point_count == 0 || log->point_count >= 3);
     must(log->form != NULL && log->step_name != NULL);
     must(memchr(log->memory_name, '\0', sizeof log->memory_name) != NULL);
     for (size_t i = 0; i < log->point_count; i++)
         must(log->points[i].step >= 0 && log->points[i].step <= 1e18 &&
              log->points[i].allocated_bytes <= UINT64_C(1) << 60);
+    for (size_t i = 0; i < log->other_count; i++) {
+        must(log->others[i].point_count >= 3 && log->others[i].other_count == 0);
+        check_points(&log->others[i]);
+    }
 }
 
 static void diagnose(const hr__step_log *log)
@@ -68,7 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(hr__host_memory_get_use().in_use_bytes - before_bytes < MOST_HELD_BYTES);
     hr__step_log_scan *other = scan_in_pieces(data, size, size % 97 + 1, &pieces);
     check_points(&whole);
-    must(whole.point_count == pieces.point_count && whole.line_count == pieces.line_count);
+    must(whole.point_count == pieces.point_count && whole.line_count == pieces.line_count &&
+         whole.other_count == pieces.other_count);
     must(whole.point_count == 0 ||
          memcmp(whole.points, pieces.points, whole.point_count * sizeof *whole.points) == 0);
     diagnose(&whole);

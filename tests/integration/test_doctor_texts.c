@@ -12,7 +12,7 @@
 
 #include "support/cmocka_here.h"
 
-enum { MOST_PATH_BYTES = 4096, LONGEST_SENTENCE = 200 };
+enum { MOST_PATH_BYTES = 4096, LONGEST_SENTENCE = 200, LONGEST_CODE_LINE = 73 };
 
 typedef struct tally {
     size_t text_count, wrong_count, unlabelled_count, argued_count;
@@ -36,11 +36,30 @@ static bool is_of_gpu_text(hr_verdict verdict)
     }
 }
 
+/* Parts are all of a finding, and what is to be typed fits on a line of the report. */
+static void check_finding(const hr_finding *finding)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < finding->part_count; i++)
+        sum += finding->parts[i].bytes;
+    assert_true(finding->part_count == 0 || sum == finding->bytes);
+    assert_null(strstr(finding->title, "unknown amount"));
+    for (size_t i = 0; i < finding->remedy_count; i++)
+        for (const char *line = finding->remedies[i].how; *line != '\0';) {
+            size_t length = strcspn(line, "\n");
+            assert_true(length <= LONGEST_CODE_LINE);
+            line += length + (line[length] == '\n');
+        }
+}
+
 static void check_form(const hr_diagnosis *diagnosis)
 {
     assert_true(strlen(diagnosis->sentence) > 20);
     assert_true(strlen(diagnosis->sentence) <= LONGEST_SENTENCE);
     assert_true(diagnosis->reasoning_count > 0);
+    assert_null(strstr(diagnosis->sentence, "unknown amount"));
+    for (size_t i = 0; i < diagnosis->finding_count; i++)
+        check_finding(&diagnosis->findings[i]);
     if (diagnosis->verdict == HR_VERDICT_NOT_OOM)
         return;
     assert_true(diagnosis->finding_count > 0);

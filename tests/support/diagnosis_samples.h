@@ -9,8 +9,8 @@
 #define SAMPLE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static const char *const sample_reasons[] = {
-    "The request was for 1.78 GiB, and the driver had 26.0 MiB free.",
-    "PyTorch held 23.5 GiB, of which 14.8 GiB were live: 8.70 GiB were idle.",
+    "The request was for 1.78 GiB, and the driver had 26.00 MiB free.",
+    "PyTorch held 23.50 GiB, of which 14.80 GiB were live: 8.70 GiB were idle.",
     "The idle memory would serve the request 4.9 times over, but its largest piece is 1.73 GiB.",
 };
 static const char *const sample_where[] = {
@@ -54,7 +54,7 @@ static const hr_remedy sample_remedies[] = {
     },
 };
 static const char *const sample_warning_evidence[] = {
-    "Replayed, it reserves 31.2 GiB where the settings of the run reserve 23.5 GiB.",
+    "Replayed, it reserves 31.20 GiB where the settings of the run reserve 23.50 GiB.",
 };
 static const hr_part sample_peak_parts[] = {
     {"activations", 9 * SAMPLE_GIB},   {"optimizer state", 3 * SAMPLE_GIB},
@@ -86,7 +86,7 @@ static const hr_finding sample_findings[] = {
     },
     {
         .kind = "peak",
-        .title = "At the peak 14.8 GiB were live, most of it activations.",
+        .title = "At the peak 14.80 GiB were live, most of it activations.",
         .bytes = 15155 * SAMPLE_MIB,
         .parts = sample_peak_parts,
         .part_count = SAMPLE_COUNT(sample_peak_parts),

@@ -80,8 +80,8 @@ static inline void run_begin(made_up_run *run, bool has_stacks)
     run->keeper = run_context(run, "keep train.py 40;main train.py 14");
     for (unsigned i = 0; i < RUN_LAYERS; i++) {
         char stack[256];
-        (void)snprintf(stack, sizeof stack, RUN_CALL ";forward model.py %u;main train.py 11",
-                       100 + i);
+        (void)snprintf(stack, sizeof stack,
+                       RUN_CALL ";forward model.py %u;" RUN_CALL ";main train.py 11", 100 + i);
         run->layer_contexts[i] = run_context(run, stack);
     }
     for (unsigned i = 0; i < RUN_LAYERS; i++)
@@ -93,8 +93,9 @@ static inline void run_call_from(made_up_run *run, unsigned line)
 {
     for (unsigned i = 0; i < RUN_LAYERS; i++) {
         char stack[256];
-        (void)snprintf(stack, sizeof stack, RUN_CALL ";forward model.py %u;main train.py %u",
-                       100 + i, line);
+        (void)snprintf(stack, sizeof stack,
+                       RUN_CALL ";forward model.py %u;" RUN_CALL ";main train.py %u", 100 + i,
+                       line);
         run->layer_contexts[i] = run_context(run, stack);
     }
 }

@@ -91,11 +91,180 @@ static void bytes_that_are_no_text_get_a_clear_answer(void **state)
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 131 + (i >> 3));
     bytes[0] = 0x7f;
-    assert_int_equal(diagnose_bytes(bytes, sizeof bytes, &diagnosis), HR_OK);
-    assert_int_equal(diagnosis->verdict, HR_VERDICT_NOT_OOM);
-    assert_true(diagnosis->reasoning_count != 0);
+    assert_int_equal(diagnose_bytes(bytes, sizeof bytes, &diagnosis), HR_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(hr_last_error(), "neither text nor a memory snapshot"));
+    assert_null(diagnosis);
+}
+
+static void what_must_be_unpacked_first_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size_bytes;
+        const char *said;
+    } cases[] = {
+#define BYTES(text) text, sizeof(text) - 1
+        {BYTES("PK\x03\x04\x14\0\0\0\x08\0 and more of it"), "a zip file: unpack it first"},
+        {BYTES("PK\x03\x04\0\0\0\0\0\0\0\0 model/data.pkl \x80\x02}"), "a checkpoint (torch.save"},
+        {BYTES("BZh91AY&SY\xde\xad\xbe\xef"), "bzip2"},
+        {BYTES("7z\xBC\xAF\x27\x1C\0\x04"), "a 7z archive"},
+        {BYTES("\x04\x22\x4D\x18\x64\x40"), "lz4"},
+        {BYTES("\x89PNG\r\n\x1A\n\0\0"), "an image"},
+#undef BYTES
+    };
+    hr_diagnosis *diagnosis = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(diagnose_bytes(cases[i].bytes, cases[i].size_bytes, &diagnosis),
+                         HR_ERR_CORRUPT_FILE);
+        if (strstr(hr_last_error(), cases[i].said) == NULL)
+            fail_msg("expected \"%s\" in \"%s\"", cases[i].said, hr_last_error());
+        assert_int_equal(hr_doctor_text(cases[i].bytes, cases[i].size_bytes, NULL, &diagnosis),
+                         HR_ERR_CORRUPT_FILE);
+        assert_null(diagnosis);
+    }
+}
+
+static void what_is_compressed_twice_is_said_to_be(void **state)
+{
+    (void)state;
+    char path[32];
+    unsigned char once[512];
+    hr_diagnosis *diagnosis = NULL;
+    write_file(path, "", 0);
+    gzFile file = gzopen(path, "wb");
+    assert_non_null(file);
+    assert_true(gzputs(file, FAILED) > 0);
+    assert_int_equal(gzclose(file), Z_OK);
+    FILE *plain = fopen(path, "rb");
+    assert_non_null(plain);
+    size_t once_bytes = fread(once, 1, sizeof once, plain);
+    assert_int_equal(fclose(plain), 0);
+    file = gzopen(path, "wb");
+    assert_int_equal(gzwrite(file, once, (unsigned)once_bytes), (int)once_bytes);
+    assert_int_equal(gzclose(file), Z_OK);
+    assert_int_equal(hr_doctor_file(path, NULL, &diagnosis), HR_ERR_CORRUPT_FILE);
+    assert_int_equal(unlink(path), 0);
+    assert_non_null(strstr(hr_last_error(), "compressed twice"));
+    assert_null(diagnosis);
+}
+
+/* ---- steps that end in an error -------------------------------------------------------------- */
+
+static const hr_finding *finding_of(const hr_diagnosis *diagnosis, const char *kind)
+{
+    for (size_t i = 0; i < diagnosis->finding_count; i++)
+        if (strcmp(diagnosis->findings[i].kind, kind) == 0)
+            return &diagnosis->findings[i];
+    return NULL;
+}
+
+static bool says(const hr_diagnosis *diagnosis, const char *words)
+{
+    for (size_t i = 0; i < diagnosis->reasoning_count; i++)
+        if (strstr(diagnosis->reasoning[i], words) != NULL)
+            return true;
+    return false;
+}
+
+#define GENUINE                                                                                    \
+    "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity; 22.00 GiB "  \
+    "already allocated; 900.00 MiB free; 22.50 GiB reserved in total by PyTorch)\n"
+
+/* A log of 200 steps that starts at 2 GB and ends with `error`. */
+static hr_diagnosis *diagnose_run(double growth_gb, const char *error, uint64_t card_bytes)
+{
+    char log[16384] = "";
+    size_t length = 0;
+    const hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    hr_diagnosis *diagnosis = NULL;
+    for (int i = 0; i < 200; i++)
+        length += (size_t)snprintf(log + length, sizeof log - length, "step %d: %.3f GB\n", i,
+                                   2.0 + growth_gb * i);
+    (void)snprintf(log + length, sizeof log - length, "%s", error);
+    assert_int_equal(hr_doctor_text(log, strlen(log), &options, &diagnosis), HR_OK);
+    return diagnosis;
+}
+
+static void growth_that_ends_in_the_error_is_a_leak(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_run(0.1, GENUINE, 0);
+    assert_int_equal(got->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(got->source, HR_SOURCE_LOG);
+    assert_int_equal(got->error_count, 1);
+    assert_string_equal(got->findings[0].kind, "leak");
+    assert_non_null(strstr(got->findings[0].title, "per step"));
+    assert_non_null(finding_of(got, "genuine")); /* what the numbers say stays */
+    assert_true(says(got, "By its numbers alone the message is genuine"));
+    assert_true(says(got, "So nothing is left but that more was needed than there was."));
+    assert_non_null(strstr(got->sentence, "A leak: memory grows by 102.40 MiB per step"));
+    assert_non_null(strstr(got->sentence, "; then 2.00 GiB more were refused."));
+    assert_int_equal(got->numbers.allocated_bytes, UINT64_C(22) << 30); /* at the failure */
+    hr_diagnosis_free(got);
+
+    got = diagnose_run(0.1, GENUINE, UINT64_C(80) << 30); /* a larger card only puts it off */
+    assert_int_equal(got->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(got->sentence, "a card of 80.00 GiB is full at about step"));
+    hr_diagnosis_free(got);
+}
+
+static void growth_too_small_for_the_error_is_a_finding_beside_it(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_run(0.001, GENUINE, 0);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_non_null(finding_of(got, "leak"));
+    assert_true(says(got, "it does not explain the failure by itself"));
+    hr_diagnosis_free(got);
+}
+
+static void steps_that_do_not_grow_leave_the_error_alone(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_run(0.0, GENUINE, 0);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_null(finding_of(got, "leak"));
+    assert_false(says(got, "step log"));
+    hr_diagnosis_free(got);
+}
+
+static void growth_does_not_explain_what_no_freeing_would_have_served(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_run(
+        0.1,
+        "CUDA out of memory. Tried to allocate 60.00 GiB (GPU 0; 24.00 GiB total capacity; 22.00 "
+        "GiB already allocated; 900.00 MiB free; 22.50 GiB reserved in total by PyTorch)\n",
+        0);
+    assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+    assert_non_null(finding_of(got, "leak"));
+    hr_diagnosis_free(got);
+    got = diagnose_run(0.1,
+                       "RuntimeError: DefaultCPUAllocator: not enough memory: you tried to "
+                       "allocate 1073741824 bytes.\n",
+                       0);
+    assert_int_equal(got->verdict, HR_VERDICT_HOST); /* other memory than the one that grew */
+    hr_diagnosis_free(got);
+}
+
+static void growth_of_the_hosts_memory_explains_a_process_that_was_killed(void **state)
+{
+    (void)state;
+    char log[16384] = "";
+    size_t length = 0;
+    hr_diagnosis *diagnosis = NULL;
+    for (int i = 0; i < 200; i++)
+        length += (size_t)snprintf(log + length, sizeof log - length, "step %d: cpu mem %.2f GB\n",
+                                   i, 3.0 + 0.3 * i);
+    (void)snprintf(log + length, sizeof log - length, "Killed\n");
+    assert_int_equal(hr_doctor_text(log, strlen(log), NULL, &diagnosis), HR_OK);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    assert_non_null(finding_of(diagnosis, "host"));
     hr_diagnosis_free(diagnosis);
 }
+
+/* ---- whole files ----------------------------------------------------------------------------- */
 
 static void a_compressed_log_is_read_as_well(void **state)
 {
@@ -151,6 +320,24 @@ static void what_cannot_be_read_is_said(void **state)
     hr_diagnosis_free(NULL);
 }
 
+static void a_version_that_nobody_knows_is_an_error_for_texts_too(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = NULL;
+    hr_doctor_options options = {.struct_size = sizeof options, .torch_version = "9.9"};
+    assert_int_equal(hr_doctor_text(FAILED, strlen(FAILED), &options, &diagnosis),
+                     HR_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(hr_last_error(), "9.9"));
+    assert_int_equal(hr_doctor_file("/dev/null", &options, &diagnosis), HR_ERR_INVALID_ARGUMENT);
+    options.torch_version = "two";
+    assert_int_equal(hr_doctor_text(FAILED, strlen(FAILED), &options, &diagnosis),
+                     HR_ERR_INVALID_ARGUMENT);
+    assert_null(diagnosis);
+    options.torch_version = "2.4";
+    assert_int_equal(hr_doctor_text(FAILED, strlen(FAILED), &options, &diagnosis), HR_OK);
+    hr_diagnosis_free(diagnosis);
+}
+
 static bool diagnose_text(void *context)
 {
     hr_diagnosis *diagnosis = NULL;
@@ -162,7 +349,11 @@ static bool diagnose_text(void *context)
 static void no_host_memory_is_said(void **state)
 {
     (void)state;
-    hr_test_sweep_host_memory(diagnose_text, (void *)(uintptr_t) "step 1: 1 GB\n" FAILED);
+    char log[2048] = "";
+    for (int i = 0; i < 40; i++)
+        (void)snprintf(log + strlen(log), 32, "step %d: %d.00 GB\n", i, 3 + i);
+    strcat(log, FAILED "\n");
+    hr_test_sweep_host_memory(diagnose_text, log);
 }
 
 int main(void)
@@ -173,10 +364,18 @@ int main(void)
         cmocka_unit_test(steps_are_a_step_log_unless_there_is_an_error),
         cmocka_unit_test(nothing_is_no_error),
         cmocka_unit_test(bytes_that_are_no_text_get_a_clear_answer),
+        cmocka_unit_test(what_must_be_unpacked_first_is_named),
+        cmocka_unit_test(what_is_compressed_twice_is_said_to_be),
+        cmocka_unit_test(growth_that_ends_in_the_error_is_a_leak),
+        cmocka_unit_test(growth_too_small_for_the_error_is_a_finding_beside_it),
+        cmocka_unit_test(steps_that_do_not_grow_leave_the_error_alone),
+        cmocka_unit_test(growth_does_not_explain_what_no_freeing_would_have_served),
+        cmocka_unit_test(growth_of_the_hosts_memory_explains_a_process_that_was_killed),
         cmocka_unit_test(a_compressed_log_is_read_as_well),
         cmocka_unit_test(a_recording_is_known_by_its_first_bytes),
         cmocka_unit_test(a_damaged_recording_is_an_error_and_not_a_text),
         cmocka_unit_test(what_cannot_be_read_is_said),
+        cmocka_unit_test(a_version_that_nobody_knows_is_an_error_for_texts_too),
         cmocka_unit_test(no_host_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

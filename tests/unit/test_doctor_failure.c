@@ -398,6 +398,22 @@ static void every_lack_of_host_memory_is_reported(void **state)
     record_dispose(&hand);
 }
 
+/* Another process may hold the card: its size is not recorded. */
+static void more_than_was_left_is_not_surely_too_large(void **state)
+{
+    (void)state;
+    hand_made_recording hand;
+    hr_diagnosis *diagnosis = NULL;
+    record_begin(&hand);
+    record_new(&hand, A, 20 * MIB, 20 * MIB);
+    record_event(&hand, HR_ACTION_OOM, 10 * MIB, 40 * MIB);
+    assert_int_equal(hr_doctor_recording(record_end(&hand), NULL, &diagnosis), HR_OK);
+    assert_int_equal(diagnosis->confidence, HR_CONFIDENCE_LOW);
+    assert_non_null(strstr(diagnosis->reasoning[diagnosis->reasoning_count - 1], "others"));
+    hr_diagnosis_free(diagnosis);
+    record_dispose(&hand);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +432,7 @@ int main(void)
         cmocka_unit_test(what_only_just_fits_on_a_card_has_failed_there),
         cmocka_unit_test(what_fits_with_room_for_another_has_not_failed),
         cmocka_unit_test(every_lack_of_host_memory_is_reported),
+        cmocka_unit_test(more_than_was_left_is_not_surely_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

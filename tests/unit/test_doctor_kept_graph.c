@@ -23,6 +23,32 @@ static void forward_passes_without_backward_that_stay_are_a_kept_graph(void **st
     run_dispose(&run, diagnosis);
 }
 
+static void the_line_that_called_the_model_comes_before_the_models_own(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (unsigned i = 0; i < RUN_LAYERS;
+         i++) { /* a loop over equal layers: one line of the model */
+        char stack[256];
+        (void)snprintf(stack, sizeof stack,
+                       "linear " RUN_TORCH "nn/functional.py %u;forward model.py 23;" RUN_CALL
+                       ";main train.py 31",
+                       i);
+        run.layer_contexts[i] = run_context(&run, stack);
+    }
+    for (int i = 0; i < 4; i++) {
+        (void)run_alloc(&run, 1 * RUN_MIB, run.evaluation);
+        (void)run_forward(&run, 4 * RUN_MIB, true);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    const hr_finding *kept = finding_of(diagnosis, "kept-graph");
+    assert_non_null(kept);
+    assert_string_equal(kept->where[0], "train.py:31 main");
+    assert_string_equal(kept->where[1], "model.py:23 forward");
+    run_dispose(&run, diagnosis);
+}
+
 static void a_graph_that_goes_all_at_once_without_a_backward_was_kept(void **state)
 {
     (void)state;
@@ -154,10 +180,39 @@ static void a_cache_of_keys_and_values_is_no_graph(void **state)
     run_dispose(&run, diagnosis);
 }
 
+/* One forward, one backward, but three more under way from the beginning of a step on. */
+static void forward_passes_under_way_in_a_pipeline_are_no_kept_graph(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_graph graphs[8];
+    run_begin(&run, true);
+    for (int i = 0; i < 6; i++) {
+        run_zero_grad(&run);
+        for (int k = 0; k < 3; k++)
+            graphs[k] = run_forward(&run, 4 * RUN_MIB, true);
+        for (int k = 3; k < 8; k++) {
+            graphs[k] = run_forward(&run, 4 * RUN_MIB, true);
+            run_backward(&run, &graphs[k - 3], false);
+        }
+        for (int k = 5; k < 8; k++)
+            run_backward(&run, &graphs[k], false);
+        run_optimizer(&run);
+    }
+    run_zero_grad(&run);
+    for (int k = 0; k < 4; k++) /* here the recording ends */
+        graphs[k] = run_forward(&run, 4 * RUN_MIB, true);
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    assert_null(finding_of(diagnosis, "kept-graph"));
+    run_dispose(&run, diagnosis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_passes_without_backward_that_stay_are_a_kept_graph),
+        cmocka_unit_test(the_line_that_called_the_model_comes_before_the_models_own),
         cmocka_unit_test(a_graph_that_goes_all_at_once_without_a_backward_was_kept),
         cmocka_unit_test(an_evaluation_between_training_steps_is_found),
         cmocka_unit_test(evaluation_under_inference_mode_is_healthy),
@@ -165,6 +220,7 @@ int main(void)
         cmocka_unit_test(the_very_first_forward_pass_may_be_a_training_step),
         cmocka_unit_test(a_training_loop_that_keeps_its_graphs_is_a_leak_instead),
         cmocka_unit_test(a_cache_of_keys_and_values_is_no_graph),
+        cmocka_unit_test(forward_passes_under_way_in_a_pipeline_are_no_kept_graph),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,6 +206,34 @@ static void a_list_that_is_emptied_after_every_epoch_is_no_leak(void **state)
     run_dispose(&run, diagnosis);
 }
 
+static void a_first_forward_pass_of_equal_layers_is_no_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    (void)run_alloc(&run, RUN_MIB, run.batch);
+    for (int i = 0; i < 200; i++) { /* one line for every layer, and some work on the way */
+        run_block work = run_alloc(&run, RUN_MIB, run.layer_contexts[1]);
+        (void)run_alloc(&run, 2 * RUN_MIB, run.layer_contexts[0]);
+        run_free(&run, work);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_model_that_is_being_loaded_is_no_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 300; i++)
+        (void)run_alloc(&run, RUN_MIB, i % 2 == 0 ? run.setup : run.evaluation);
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
 static void too_few_steps_prove_nothing(void **state)
 {
     (void)state;
@@ -258,6 +286,88 @@ static void no_host_memory_is_said_and_nothing_is_lost(void **state)
     run_dispose(&run, NULL);
 }
 
+static void a_leak_that_goes_before_the_program_ends_is_seen_at_the_peak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_block kept[20];
+    run_begin(&run, true);
+    for (int i = 0; i < 20; i++) {
+        run_step(&run, 8 * RUN_MIB);
+        kept[i] = run_alloc(&run, 16 * RUN_MIB, run.keeper);
+    }
+    for (int i = 0; i < 20; i++) /* the loop's function returns */
+        run_free(&run, kept[i]);
+    for (int i = 0; i < 5; i++) { /* and the test set is evaluated */
+        run_graph graph = run_forward(&run, 2 * RUN_MIB, false);
+        run_free(&run, graph.output);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    assert_string_equal(finding_of(diagnosis, "leak")->where[0], "train.py:40 keep");
+    run_dispose(&run, diagnosis);
+}
+
+static void an_output_that_grows_with_the_batch_is_no_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_block output = {0, 0, 0};
+    run_begin(&run, true);
+    for (unsigned i = 0; i < 30; i++) { /* a warm-up of lengths; `output` is assigned again */
+        run_zero_grad(&run);
+        run_graph graph = run_forward(&run, (4 + i) * RUN_MIB, true);
+        run_block now = run_alloc(&run, (4 + i) * 2 * RUN_MIB, run.keeper);
+        if (output.size_bytes != 0)
+            run_free(&run, output);
+        output = now;
+        run_backward(&run, &graph, false);
+        run_optimizer(&run);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void pages_of_one_long_request_are_no_leak(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    uint32_t cache = run_context(&run, "update /usr/lib/python3/site-packages/transformers/"
+                                       "cache_utils.py 400;" RUN_CALL ";main train.py 20");
+    for (int token = 0; token < 100; token++) {
+        run_graph graph = run_forward(&run, 1 * RUN_MIB, false);
+        (void)run_alloc(&run, 1 * RUN_MIB, cache);
+        run_free(&run, graph.output);
+    }
+    hr_diagnosis *diagnosis = run_diagnose(&run);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    run_dispose(&run, diagnosis);
+}
+
+static void a_leak_on_a_less_busy_device_is_found(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < STEPS; i++) { /* device 1: fewer events */
+        run_step(&run, 8 * RUN_MIB);
+        (void)run_alloc(&run, 4 * RUN_MIB, run.keeper);
+    }
+    small_model_end_trace(&run.small, 1);
+    small_model_event(&run.small, HR_ACTION_SEGMENT_ALLOC, run.next_address, UINT64_C(1) << 40,
+                      HR__NO_CONTEXT);
+    run.has_state = run.has_gradients = false;
+    for (int i = 0; i < 2 * STEPS; i++)
+        run_step(&run, 8 * RUN_MIB);
+    hr_diagnosis *diagnosis = run_diagnose(&run); /* ends the trace of device 0 */
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(diagnosis->numbers.device, 1);
+    assert_string_equal(finding_of(diagnosis, "leak")->where[0], "train.py:40 keep");
+    run_dispose(&run, diagnosis);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,9 +383,15 @@ int main(void)
         cmocka_unit_test(a_cache_that_fills_and_then_evicts_is_no_leak),
         cmocka_unit_test(a_cache_that_fills_and_then_stays_is_no_leak),
         cmocka_unit_test(a_list_that_is_emptied_after_every_epoch_is_no_leak),
+        cmocka_unit_test(a_first_forward_pass_of_equal_layers_is_no_leak),
+        cmocka_unit_test(a_model_that_is_being_loaded_is_no_leak),
         cmocka_unit_test(too_few_steps_prove_nothing),
         cmocka_unit_test(a_few_bytes_a_step_are_not_worth_a_verdict),
         cmocka_unit_test(no_host_memory_is_said_and_nothing_is_lost),
+        cmocka_unit_test(a_leak_that_goes_before_the_program_ends_is_seen_at_the_peak),
+        cmocka_unit_test(an_output_that_grows_with_the_batch_is_no_leak),
+        cmocka_unit_test(pages_of_one_long_request_are_no_leak),
+        cmocka_unit_test(a_leak_on_a_less_busy_device_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -446,6 +446,19 @@ static void the_limit_is_shown_with_its_sum(void **state)
     hr__diagnosis_deinit(&draft);
 }
 
+static void how_near_a_limit_was_is_said_where_it_can_be_known(void **state)
+{
+    (void)state;
+    hr__diagnosis_draft draft;
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    hr_memory_numbers given = numbers(2 * GIB, 80 * GIB, 20 * GIB, 60 * GIB, 19 * GIB, NONE);
+    assert_int_equal(hr__numbers_judge(&given, &draft).verdict, HR_VERDICT_CAPPED);
+    assert_string_equal(draft.reasons[1],
+                        "The limit: allocated 19.00 GiB + request 2.00 GiB = 21.00 GiB, and 20.00 "
+                        "GiB are allowed: over it, whatever is reserved besides.");
+    hr__diagnosis_deinit(&draft);
+}
+
 static bool judge_with_failing_memory(void *context)
 {
     (void)context;
@@ -494,6 +507,7 @@ int main(void)
         cmocka_unit_test(refused_is_sure_only_where_a_limit_is_ruled_out),
         cmocka_unit_test(the_everyday_case_is_genuine_and_every_comparison_is_shown),
         cmocka_unit_test(the_limit_is_shown_with_its_sum),
+        cmocka_unit_test(how_near_a_limit_was_is_said_where_it_can_be_known),
         cmocka_unit_test(the_verdict_does_not_need_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -308,7 +308,7 @@ static void at_the_peak_roles_lines_pass_and_step_are_told(void **state)
         finding,
         "model.py:7 forward: 800.00 MiB in 4 blocks, the largest 200.00 MiB (activations)"));
     assert_true(has_evidence(finding, "train.py:14 train: 200.00 MiB in one block (optimizer)"));
-    assert_true(has_evidence(finding, "100.00 MiB has no line of the program"));
+    assert_true(has_evidence(finding, "100.00 MiB have no line of the program"));
     discharge(&patient);
 }
 

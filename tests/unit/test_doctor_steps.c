@@ -310,6 +310,7 @@ static hr__step_log step_log_of(const made_log *log)
         .form = "text",
         .step_name = "step",
         .memory_name = "mem",
+        .rank = -1,
         .is_peak = log->is_peak,
     };
     return made;
@@ -653,6 +654,131 @@ static void with_a_card_the_step_is_named_at_which_it_is_full(void **state)
     hr_diagnosis_free(made);
 }
 
+static void of_several_runs_the_last_is_judged(void **state)
+{
+    (void)state;
+    made_log log;
+    make_even_leak(&log, MIB);
+    for (size_t i = 0; i < log.count; i++) { /* three, which begin with the same memory */
+        log.points[i].step = (double)(i % 20);
+        log.points[i].allocated_bytes = GIB + i % 20 * 10 * MIB;
+    }
+    hr_diagnosis *made = diagnose_made(&log, 0);
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "in the last of 3 runs"));
+    assert_non_null(strstr(made->sentence, "10.00 MiB per step"));
+    hr_diagnosis_free(made);
+    for (size_t i = 40; i < log.count; i++) /* the last one is mended */
+        log.points[i].allocated_bytes = GIB;
+    made = diagnose_made(&log, 0);
+    assert_int_equal(made->verdict, HR_VERDICT_HEALTHY);
+    hr_diagnosis_free(made);
+}
+
+static void of_several_ranks_the_one_that_grows_most_is_judged(void **state)
+{
+    (void)state;
+    made_log flat, slow, fast;
+    make_even_leak(&flat, 0);
+    make_even_leak(&slow, MIB);
+    make_even_leak(&fast, 2 * MIB);
+    hr__step_log log = step_log_of(&flat);
+    hr__step_log others[] = {step_log_of(&fast), step_log_of(&slow)};
+    log.rank = 0;
+    others[0].rank = 1;
+    others[1].rank = 2;
+    log.others = others;
+    log.other_count = 2;
+    hr_diagnosis *made = diagnose(&log, 0);
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "on rank 1, of 3 ranks"));
+    assert_non_null(strstr(made->sentence, "2.00 MiB per step"));
+    assert_int_equal(made->finding_count, 1);
+    hr_diagnosis_free(made);
+}
+
+static void host_memory_that_grows_is_a_leak_and_called_so(void **state)
+{
+    (void)state;
+    made_log card, host;
+    make_even_leak(&card, 0);
+    make_even_leak(&host, MIB);
+    hr__step_log log = step_log_of(&card), other = step_log_of(&host);
+    other.is_host = true;
+    log.others = &other;
+    log.other_count = 1;
+    hr_diagnosis *made = diagnose(&log, 8 * GIB);
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "host memory grows by 1024.00 KiB per step"));
+    assert_null(strstr(made->sentence, "card")); /* it does not end where the card does */
+    assert_int_equal(made->numbers.allocated_bytes, GIB);
+    hr_diagnosis_free(made);
+
+    make_even_leak(&card, MIB); /* both: the card's comes first */
+    made = diagnose(&log, 0);
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_null(strstr(made->sentence, "host memory"));
+    assert_int_equal(made->finding_count, 2);
+    hr_diagnosis_free(made);
+
+    made = diagnose(&other, 0); /* alone */
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "host memory"));
+    assert_int_equal(made->numbers.allocated_bytes, HR_UNKNOWN);
+    hr_diagnosis_free(made);
+}
+
+static void free_memory_that_falls_is_a_leak(void **state)
+{
+    (void)state;
+    made_log log;
+    make_even_leak(&log, MIB);
+    for (size_t i = 0; i < log.count; i++)
+        log.points[i].allocated_bytes = 20 * GIB - 10 * i * MIB;
+    hr__step_log step_log = step_log_of(&log);
+    step_log.is_free = true;
+    hr_diagnosis *made = diagnose(&step_log, 0);
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "free memory falls by 1024.00 KiB per step"));
+    assert_non_null(strstr(made->sentence, "the card is full at about step 2"));
+    hr_diagnosis_free(made);
+}
+
+static void percentages_are_judged_in_percent_until_the_card_is_known(void **state)
+{
+    (void)state;
+    made_log log;
+    make_even_leak(&log, 0);
+    for (size_t i = 0; i < log.count; i++) /* half a percent a line */
+        log.points[i].allocated_bytes = HR__STEP_SHARE_OF_ALL / 200 * (40 + i);
+    hr__step_log step_log = step_log_of(&log);
+    step_log.is_share = true;
+    hr_diagnosis *made = diagnose(&step_log, 0);
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "0.050 % per step"));
+    assert_non_null(strstr(made->sentence, "the card is full at about step 1"));
+    assert_int_equal(made->findings[0].bytes, HR_UNKNOWN);
+    assert_int_equal(made->numbers.allocated_bytes, HR_UNKNOWN);
+    hr_diagnosis_free(made);
+    made = diagnose(&step_log, 100 * GIB);
+    assert_int_equal(made->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(made->sentence, "51.20 MiB per step"));
+    assert_true(made->numbers.allocated_bytes > 49 * GIB);
+    hr_diagnosis_free(made);
+}
+
+static void one_step_is_a_step_log_that_tells_nothing(void **state)
+{
+    (void)state;
+    hr_diagnosis *made = NULL;
+    static const char text[] = "step 50: 3.21 GB\n";
+    assert_int_equal(hr_doctor_text(text, sizeof text - 1, NULL, &made), HR_OK);
+    assert_int_equal(made->source, HR_SOURCE_STEPS);
+    assert_int_equal(made->verdict, HR_VERDICT_UNKNOWN);
+    assert_non_null(strstr(made->sentence, "too few steps"));
+    hr_diagnosis_free(made);
+}
+
 static void a_cache_that_fills_is_told_apart_and_where_it_stays(void **state)
 {
     (void)state;
@@ -763,6 +889,12 @@ int main(void)
         cmocka_unit_test(the_first_step_does_not_count_as_growth),
         cmocka_unit_test(a_leak_comes_with_its_pace_and_what_to_type),
         cmocka_unit_test(with_a_card_the_step_is_named_at_which_it_is_full),
+        cmocka_unit_test(of_several_runs_the_last_is_judged),
+        cmocka_unit_test(of_several_ranks_the_one_that_grows_most_is_judged),
+        cmocka_unit_test(host_memory_that_grows_is_a_leak_and_called_so),
+        cmocka_unit_test(free_memory_that_falls_is_a_leak),
+        cmocka_unit_test(percentages_are_judged_in_percent_until_the_card_is_known),
+        cmocka_unit_test(one_step_is_a_step_log_that_tells_nothing),
         cmocka_unit_test(a_cache_that_fills_is_told_apart_and_where_it_stays),
         cmocka_unit_test(much_that_is_reserved_and_idle_is_a_finding),
         cmocka_unit_test(figures_beyond_reason_are_judged_without_harm),

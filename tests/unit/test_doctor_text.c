@@ -278,6 +278,61 @@ static void reserved_is_the_sum_where_only_the_rest_is_said(void **state)
     hr_diagnosis_free(got);
 }
 
+static void what_is_free_is_not_made_up_where_it_is_not_said(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(15.56), NONE, gib(13.6), gib(13.93));
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_non_null(strstr(got->sentence, "the card has 15.56 GiB, and how much of it was free is "
+                                          "not said"));
+    hr_diagnosis_free(got);
+}
+
+static void the_parts_of_the_card_add_up_to_it(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(20), gib(21.5));
+    hr_diagnosis *got = diagnose(&summary);
+    const hr_finding *genuine = finding_of(got, "genuine");
+    assert_non_null(genuine);
+    assert_int_equal(genuine->bytes, gib(24));
+    assert_int_equal(genuine->part_count, 4); /* diagnose() adds them up */
+    assert_non_null(strstr(genuine->title, "Of the card's 24.00 GiB"));
+    hr_diagnosis_free(got);
+
+    summary = torch_summary(gib(2), gib(24), gib(4), gib(20), gib(21.5)); /* more than the card */
+    got = diagnose(&summary);
+    assert_int_equal(got->findings[0].part_count, 0);
+    hr_diagnosis_free(got);
+}
+
+static void the_warning_about_a_recipe_has_its_command_to_type(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(24), gib(1), gib(12), gib(22));
+    hr_diagnosis *got = diagnose(&summary);
+    const hr_finding *warning = finding_of(got, "warning");
+    assert_non_null(
+        remedy_with(warning, "headroom replay oom.pickle --conf max_split_size_mb:128"));
+    for (size_t i = 0; i < warning->evidence_count; i++)
+        assert_null(strstr(warning->evidence[i], "headroom replay"));
+    hr_diagnosis_free(got);
+}
+
+static void the_title_of_a_limit_says_what_its_bytes_are(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(140), gib(119.5), gib(19.5), gib(20));
+    summary.first.allowed_bytes = gib(20);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->findings[0].bytes, gib(120));
+    assert_string_equal(got->findings[0].title,
+                        "A limit of 20.00 GiB is set for this process, which leaves 120.00 GiB of "
+                        "the card's 140.00 GiB out of its reach.");
+    hr_diagnosis_free(got);
+}
+
 /* ---- several errors -------------------------------------------------------------------------- */
 
 static void of_several_reports_the_first_is_the_cause(void **state)
@@ -341,6 +396,54 @@ static void a_card_too_small_for_what_is_in_use_is_genuine(void **state)
     assert_int_equal(got->numbers.reserved_bytes, gib(15));
     assert_int_equal(got->verdict, HR_VERDICT_FRAGMENTATION);
     hr_diagnosis_free(got);
+}
+
+/* What is printed of it must be possible: live within reserved, everything within the card. */
+static void the_numbers_on_another_card_fit_together(void **state)
+{
+    (void)state;
+    hr__error_summary summary = torch_summary(gib(2), gib(140), gib(1), gib(120), gib(122));
+    summary.first.process_bytes = gib(123);
+    hr_diagnosis *got = diagnose_on(&summary, gib(24)); /* 17 GiB of others */
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_int_equal(got->numbers.allocated_bytes, gib(120));
+    assert_int_equal(got->numbers.reserved_bytes, gib(120));
+    assert_int_equal(got->numbers.process_bytes, gib(121));
+    assert_int_equal(got->numbers.free_bytes, NONE);
+    assert_non_null(strstr(got->findings[0].evidence[0], "115.00 GiB would be missing"));
+    assert_true(says(got, "Judged on a card of 24.00 GiB instead of 140.00 GiB"));
+    assert_true(says(got, "2.00 GiB are given back first"));
+    hr_diagnosis_free(got);
+
+    got = diagnose_on(&summary, gib(130)); /* in use fits, but not beside the others */
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_int_equal(got->numbers.reserved_bytes, gib(120));
+    assert_non_null(strstr(got->sentence, "120.00 GiB in use, beside 17.00 GiB of others"));
+    assert_non_null(strstr(got->findings[0].evidence[0], "9.00 GiB would be missing"));
+    hr_diagnosis_free(got);
+
+    got = diagnose_on(&summary, gib(138)); /* idle bytes give way */
+    assert_int_equal(got->numbers.reserved_bytes, gib(121));
+    assert_int_equal(got->numbers.free_bytes, 0);
+    assert_non_null(strstr(got->sentence, "Genuine on a card of 138.00 GiB"));
+    assert_non_null(strstr(got->sentence, "2.00 GiB more are needed"));
+    hr_diagnosis_free(got);
+}
+
+static void whatever_card_is_asked_about_reserved_covers_what_is_live(void **state)
+{
+    (void)state;
+    for (uint64_t card = 1; card <= 200; card++) {
+        hr__error_summary summary = torch_summary(gib(2), gib(80), gib(3), gib(50), gib(61));
+        hr_diagnosis *got = diagnose_on(&summary, card * GIB);
+        const hr_memory_numbers *numbers = &got->numbers;
+        assert_true(numbers->reserved_bytes >= numbers->allocated_bytes);
+        assert_int_equal(numbers->total_bytes, card * GIB);
+        if (numbers->free_bytes != NONE)
+            assert_int_equal(numbers->free_bytes + numbers->reserved_bytes + gib(16),
+                             numbers->total_bytes);
+        hr_diagnosis_free(got);
+    }
 }
 
 static void what_was_refused_although_free_is_refused_on_a_larger_card_too(void **state)
@@ -436,10 +539,16 @@ int main(void)
         cmocka_unit_test(more_than_the_card_has_is_unknown_and_says_why),
         cmocka_unit_test(a_message_that_breaks_off_is_trusted_less),
         cmocka_unit_test(reserved_is_the_sum_where_only_the_rest_is_said),
+        cmocka_unit_test(what_is_free_is_not_made_up_where_it_is_not_said),
+        cmocka_unit_test(the_parts_of_the_card_add_up_to_it),
+        cmocka_unit_test(the_warning_about_a_recipe_has_its_command_to_type),
+        cmocka_unit_test(the_title_of_a_limit_says_what_its_bytes_are),
         cmocka_unit_test(of_several_reports_the_first_is_the_cause),
         cmocka_unit_test(on_a_larger_card_the_request_would_be_served),
         cmocka_unit_test(a_card_as_large_as_the_limit_is_genuine),
         cmocka_unit_test(a_card_too_small_for_what_is_in_use_is_genuine),
+        cmocka_unit_test(the_numbers_on_another_card_fit_together),
+        cmocka_unit_test(whatever_card_is_asked_about_reserved_covers_what_is_live),
         cmocka_unit_test(what_was_refused_although_free_is_refused_on_a_larger_card_too),
         cmocka_unit_test(any_numbers_at_all_get_an_answer),
         cmocka_unit_test(without_host_memory_the_diagnosis_fails_cleanly),

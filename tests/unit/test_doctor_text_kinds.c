@@ -17,7 +17,7 @@ static void without_numbers_every_kind_explains_itself_and_names_what_would_tell
         {HR__ERROR_TORCH_HIP, "rocm-smi", "_dump_snapshot"},
         {HR__ERROR_TORCH_XPU, "xpu-smi", "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"},
         {HR__ERROR_TORCH_MPS, "top -o mem", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"},
-        {HR__ERROR_TORCH_OTHER, "nvidia-smi", "_dump_snapshot"},
+        {HR__ERROR_TORCH_OTHER, "collect_env", "torch.accelerator.memory_stats()"},
         {HR__ERROR_CUDA_ASYNC, "nvidia-smi", "backend:native"},
         {HR__ERROR_CUBLAS, "memory_summary()", "set_per_process_memory_fraction"},
         {HR__ERROR_CUDNN, "memory_summary()", "set_per_process_memory_fraction"},
@@ -147,6 +147,116 @@ static void a_request_beyond_any_card_is_too_large_on_every_card(void **state)
     hr_diagnosis_free(got);
 }
 
+static void an_absurd_size_is_called_so_and_not_counted_out(void **state)
+{
+    (void)state;
+    const uint64_t cards[] = {0, gib(80)};
+    hr__error_summary summary =
+        torch_summary(UINT64_C(1) << 63, gib(24), gib(22), gib(1), gib(1.1));
+    for (size_t i = 0; i < 2; i++) {
+        hr_diagnosis *got = diagnose_on(&summary, cards[i]);
+        assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+        assert_non_null(strstr(got->sentence, "more than an exbibyte"));
+        assert_true(says(got, "an absurd size"));
+        assert_null(strstr(got->sentence, "8589934592"));
+        assert_int_equal(got->findings[0].bytes, NONE);
+        hr_diagnosis_free(got);
+    }
+    summary.first.tried_bytes = UINT64_C(20) << 40;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_non_null(strstr(got->sentence, "20.0 TiB"));
+    hr_diagnosis_free(got);
+}
+
+static void a_limit_of_cuda_malloc_async_is_compared_with_what_is_in_use(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_CUDA_ASYNC);
+    summary.first.tried_bytes = gib(1.27);
+    summary.first.total_bytes = gib(24);
+    summary.first.free_bytes = gib(12.3);
+    summary.first.allocated_bytes = gib(9.84);
+    summary.first.allowed_bytes = gib(10);
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_HIGH);
+    assert_true(says(got, "in use 9.84 GiB + request 1.27 GiB, and 10.00 GiB are allowed: over"));
+    assert_false(says(got, "how near it was is not said"));
+    assert_non_null(remedy_with(&got->findings[0], "set_per_process_memory_fraction(0.47)"));
+    hr_diagnosis_free(got);
+}
+
+static void a_complete_message_of_apple_is_not_called_cut(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_TORCH_MPS);
+    summary.first.tried_bytes = gib(1);
+    summary.first.allocated_bytes = gib(8);
+    summary.first.other_bytes = gib(0.5);
+    summary.first.allowed_bytes = gib(9.07);
+    summary.first.is_truncated = true; /* no card, nothing reserved: there never is */
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_GENUINE);
+    assert_false(says(got, "breaks off"));
+    assert_int_equal(got->findings[0].bytes, gib(8.5));
+    hr_diagnosis_free(got);
+}
+
+static void other_makers_devices_get_their_own_names_and_tools(void **state)
+{
+    (void)state;
+    static const struct {
+        hr__error_kind kind;
+        const char *excerpt, *name, *how;
+    } cases[] = {
+        {HR__ERROR_TORCH_OTHER, "RuntimeError: NPU out of memory.", "NPU", "npu-smi info"},
+        {HR__ERROR_TORCH_OTHER, "RuntimeError: HPU out of memory.", "HPU", "hl-smi"},
+        {HR__ERROR_JAX, "RESOURCE_EXHAUSTED: XLA:TPU compile error. Ran out of memory", "TPU",
+         "tpu-info"},
+        {HR__ERROR_JAX, "RESOURCE_EXHAUSTED: no room for INPUT and OUTPUT", "GPU", "nvidia-smi"},
+        {HR__ERROR_TORCH_HIP, "HIP out of memory.", "GPU", "rocm-smi"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr__error_summary summary = summary_of(cases[i].kind);
+        (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt, "%s", cases[i].excerpt);
+        hr_diagnosis *got = diagnose(&summary);
+        assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+        assert_non_null(strstr(got->sentence, cases[i].name));
+        assert_non_null(remedy_with(&got->findings[0], cases[i].how));
+        bool is_nvidia = strcmp(cases[i].how, "nvidia-smi") == 0;
+        assert_true(is_nvidia || remedy_with(&got->findings[0], "nvidia-smi") == NULL);
+        assert_true(is_nvidia || remedy_with(&got->findings[0], "XLA_PYTHON_CLIENT") == NULL);
+        hr_diagnosis_free(got);
+    }
+    hr__error_summary summary = torch_summary(gib(2), gib(29.5), gib(1.1), gib(26), gib(27));
+    summary.first.kind = HR__ERROR_TORCH_OTHER;
+    (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt, "NPU out of memory");
+    hr_diagnosis *got = diagnose(&summary);
+    for (size_t i = 0; i < got->findings[0].remedy_count; i++) {
+        assert_null(strstr(got->findings[0].remedies[i].how, "cuda"));
+        assert_null(strstr(got->findings[0].remedies[i].how, "CUDA"));
+    }
+    hr_diagnosis_free(got);
+}
+
+static void users_of_ollama_are_told_what_ollama_understands(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_GGML);
+    (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt,
+                   "llama runner process has terminated: CUDA error: out of memory");
+    hr_diagnosis *got = diagnose(&summary);
+    assert_non_null(remedy_with(&got->findings[0], "num_ctx"));
+    assert_null(remedy_with(&got->findings[0], "llama-cli"));
+    hr_diagnosis_free(got);
+
+    (void)snprintf(summary.first.excerpt, sizeof summary.first.excerpt,
+                   "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 100 MiB failed");
+    got = diagnose(&summary);
+    assert_non_null(remedy_with(&got->findings[0], "llama-cli"));
+    hr_diagnosis_free(got);
+}
+
 static void a_warning_is_not_called_a_failure(void **state)
 {
     (void)state;
@@ -218,20 +328,13 @@ static void another_error_is_called_what_it_is(void **state)
     hr_diagnosis_free(got);
 }
 
-static void binary_and_empty_input_get_a_clear_answer(void **state)
+static void an_empty_text_is_said_to_be_empty(void **state)
 {
     (void)state;
     hr__error_summary summary = summary_of(HR__ERROR_NONE);
-    summary.is_binary = true;
+    summary.size_bytes = 0;
     hr_diagnosis *got = diagnose(&summary);
     assert_int_equal(got->verdict, HR_VERDICT_NOT_OOM);
-    assert_int_equal(got->confidence, HR_CONFIDENCE_LOW);
-    assert_non_null(strstr(got->sentence, "no text"));
-    hr_diagnosis_free(got);
-
-    summary = summary_of(HR__ERROR_NONE);
-    summary.size_bytes = 0;
-    got = diagnose(&summary);
     assert_non_null(strstr(got->sentence, "empty"));
     hr_diagnosis_free(got);
 }
@@ -245,11 +348,16 @@ int main(void)
         cmocka_unit_test(apple_memory_is_judged_by_what_is_allowed),
         cmocka_unit_test(a_limit_that_the_message_names_is_capped),
         cmocka_unit_test(a_request_beyond_any_card_is_too_large_on_every_card),
+        cmocka_unit_test(an_absurd_size_is_called_so_and_not_counted_out),
+        cmocka_unit_test(a_limit_of_cuda_malloc_async_is_compared_with_what_is_in_use),
+        cmocka_unit_test(a_complete_message_of_apple_is_not_called_cut),
+        cmocka_unit_test(other_makers_devices_get_their_own_names_and_tools),
+        cmocka_unit_test(users_of_ollama_are_told_what_ollama_understands),
         cmocka_unit_test(a_warning_is_not_called_a_failure),
         cmocka_unit_test(host_memory_says_which_and_what_to_type),
         cmocka_unit_test(killed_alone_is_only_probably_memory),
         cmocka_unit_test(another_error_is_called_what_it_is),
-        cmocka_unit_test(binary_and_empty_input_get_a_clear_answer),
+        cmocka_unit_test(an_empty_text_is_said_to_be_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

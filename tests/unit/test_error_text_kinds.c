@@ -401,6 +401,113 @@ static void every_kind_has_a_name(void **state)
     assert_false(hr__error_kind_is_host(HR__ERROR_NOT_OOM));
 }
 
+static void the_host_speaks_many_languages(void **state)
+{
+    (void)state;
+    assert_kind("OSError: [Errno 12] Nicht gen\xc3\xbcgend Hauptspeicher verf\xc3\xbcgbar",
+                HR__ERROR_HOST_ALLOCATOR);
+    assert_kind("OSError: [Errno 12] \xe6\x97\xa0\xe6\xb3\x95", HR__ERROR_HOST_ALLOCATOR);
+    assert_kind("OSError: [WinError 1455] \xe9\xa1\xb5", HR__ERROR_HOST_ALLOCATOR);
+    assert_kind("OSError: [Errno 122] Disk quota exceeded", HR__ERROR_NOT_OOM);
+    assert_kind("fatal error: runtime: out of memory", HR__ERROR_HOST_ALLOCATOR);
+    assert_kind("cc1plus: out of memory allocating 4096 bytes after a total of 99 bytes",
+                HR__ERROR_HOST_ALLOCATOR);
+    assert_kind("FATAL ERROR: Allocation failed - JavaScript heap out of memory",
+                HR__ERROR_HOST_ALLOCATOR);
+    assert_kind("duckdb.OutOfMemoryException: Out of Memory Error: failed to pin block",
+                HR__ERROR_HOST_ALLOCATOR);
+    hr__error_report report =
+        report_of("Error: model requires more system memory (10.5 GiB) than is available (6.5 GiB)",
+                  HR__ERROR_HOST_ALLOCATOR);
+    assert_int_equal(report.tried_bytes, 10 * GIB + GIB / 2);
+    assert_int_equal(report.free_bytes, 6 * GIB + GIB / 2);
+    report = report_of("memory allocation of 8589934592 bytes failed", HR__ERROR_HOST_ALLOCATOR);
+    assert_int_equal(report.tried_bytes, 8 * GIB);
+    report = report_of("pyarrow.lib.ArrowMemoryError: malloc of size 1073741824 failed",
+                       HR__ERROR_HOST_ALLOCATOR);
+    assert_int_equal(report.tried_bytes, GIB);
+    report = report_of("cudaHostAlloc failed: out of memory (requested 2097152 bytes)",
+                       HR__ERROR_HOST_PINNED);
+    assert_int_equal(report.tried_bytes, 2 * MIB);
+    assert_kind("RuntimeError: unable to allocate shared memory(shm) for file </torch_1_2>: "
+                "No space left on device (28)",
+                HR__ERROR_HOST_SHARED);
+}
+
+static void clusters_say_it_in_their_own_words(void **state)
+{
+    (void)state;
+    assert_kind("systemd-oomd[12]: Killed /user.slice/a.scope due to memory used (6) / total (7)",
+                HR__ERROR_HOST_KILLED);
+    assert_kind("77   train OUT_OF_ME+   0:125\n", HR__ERROR_HOST_KILLED);
+    assert_kind("=>> PBS: job killed: mem 2048kb exceeded limit 1024kb", HR__ERROR_HOST_KILLED);
+    assert_kind("srun: error: node-3: task 2: Out Of Memory", HR__ERROR_HOST_KILLED);
+    assert_true(report_of("train-1 exited with code 137", HR__ERROR_HOST_KILLED).is_ambiguous);
+}
+
+static void less_common_gpu_messages_are_known(void **state)
+{
+    (void)state;
+    assert_kind("RuntimeError: cublas runtime error : resource allocation failed at x.cpp:2",
+                HR__ERROR_CUBLAS);
+    assert_kind("CURAND_STATUS_ALLOCATION_FAILED returned from curandCreateGenerator",
+                HR__ERROR_CUDA_RAW);
+    assert_kind("  what():  CUDA driver error: 2\nException raised from map_block",
+                HR__ERROR_CUDA_RAW);
+    assert_kind("RuntimeError: CUDA driver error: 201", HR__ERROR_NOT_OOM);
+    assert_kind("EL0004: [PID: 9] Failed to allocate memory.", HR__ERROR_TORCH_OTHER);
+    assert_kind("loading model0004 from disk", HR__ERROR_NONE);
+    assert_kind("pyopencl._cl.MemoryError: create_buffer failed: MEM_OBJECT_ALLOCATION_FAILURE",
+                HR__ERROR_OTHER_GPU);
+    hr__error_report report = report_of("XGBoostError: cudaErrorMemoryAllocation: out of memory\n"
+                                        "- Free memory: 4096\n- Requested memory: 8192\n",
+                                        HR__ERROR_CUDA_RAW);
+    assert_int_equal(report.free_bytes, 4096);
+    assert_int_equal(report.tried_bytes, 8192);
+    report = report_of("RuntimeError: CUDA\xe5\x86\x85\xe5\xad\x98\xe4\xb8\x8d\xe8\xb6\xb3\xe3"
+                       "\x80\x82\xe5\xb0\x9d\xe8\xaf\x95\xe5\x88\x86\xe9\x85\x8d 3.00 GiB\xef\xbc"
+                       "\x88GPU 1\xef\xbc\x9b"
+                       "8.00 GiB \xe6\x80\xbb\xe5\xae\xb9\xe9\x87\x8f\xef\xbc"
+                       "\x9b"
+                       "6.00 GiB \xe5\xb7\xb2\xe5\x88\x86\xe9\x85\x8d\xef\xbc\x9b"
+                       "1.00 GiB "
+                       "\xe5\x8f\xaf\xe7\x94\xa8",
+                       HR__ERROR_TORCH_CUDA);
+    assert_int_equal(report.tried_bytes, 3 * GIB);
+    assert_int_equal(report.total_bytes, 8 * GIB);
+    assert_int_equal(report.allocated_bytes, 6 * GIB);
+    assert_int_equal(report.free_bytes, GIB);
+    assert_int_equal(report.device, 1);
+}
+
+static void blanks_of_the_web_are_blanks(void **state)
+{
+    (void)state;
+    hr__error_report report = report_of("CUDA&nbsp;out&nbsp;of&nbsp;memory. Tried&nbsp;to&nbsp;"
+                                        "allocate&nbsp;4.00&nbsp;MiB (GPU&nbsp;2; 8.00&nbsp;GiB "
+                                        "total&nbsp;capacity)",
+                                        HR__ERROR_TORCH_CUDA);
+    assert_int_equal(report.tried_bytes, 4 * MIB);
+    assert_int_equal(report.device, 2);
+    report = report_of("CUDA out\xc2\xa0of\xc2\xa0memory. Tried\xc2\xa0to allocate\xc2\xa0"
+                       "4.00\xc2\xa0MiB",
+                       HR__ERROR_TORCH_CUDA);
+    assert_int_equal(report.tried_bytes, 4 * MIB);
+}
+
+static void a_notebook_names_the_error_before_it_says_it(void **state)
+{
+    (void)state;
+    hr__error_report report = report_of(
+        "OutOfMemoryError          Traceback (most recent call last)\nCell In[1], line 3\n\n"
+        "OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of "
+        "memory)\nCurrently allocated     : 6.00 GiB\nRequested               : 1.00 "
+        "GiB\nDevice limit            : 8.00 GiB\n",
+        HR__ERROR_CUDA_ASYNC);
+    assert_int_equal(report.tried_bytes, GIB);
+    assert_int_equal(report.total_bytes, 8 * GIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +526,11 @@ int main(void)
         cmocka_unit_test(other_errors_are_called_so),
         cmocka_unit_test(advice_code_and_statistics_are_no_errors),
         cmocka_unit_test(every_kind_has_a_name),
+        cmocka_unit_test(the_host_speaks_many_languages),
+        cmocka_unit_test(clusters_say_it_in_their_own_words),
+        cmocka_unit_test(less_common_gpu_messages_are_known),
+        cmocka_unit_test(blanks_of_the_web_are_blanks),
+        cmocka_unit_test(a_notebook_names_the_error_before_it_says_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

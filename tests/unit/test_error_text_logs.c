@@ -92,7 +92,7 @@ static void the_same_message_printed_again_counts_once(void **state)
     hr__error_summary summary = end(&text);
     assert_int_equal(summary.report_count, 1);
     assert_int_equal(summary.first.tried_bytes, 20 * MIB);
-    assert_int_equal(summary.first.line, 2); /* with the numbers of the next line */
+    assert_int_equal(summary.first.line, 3); /* the message, not its name and its source above it */
 }
 
 static void every_rank_counts_for_itself(void **state)
@@ -223,6 +223,46 @@ static void expandable_segments_are_seen_wherever_they_are_named(void **state)
     assert_false(end(&text).first.says_expandable);
 }
 
+static void lines_that_repeat_but_for_their_digits_still_count(void **state)
+{
+    (void)state;
+    enum { REPORTS = 5000 };
+    long_text text;
+    begin(&text);
+    for (int i = 0; i < REPORTS; i++)
+        add_report(&text, "", i + 1, 0);
+    hr__error_summary summary = end(&text);
+    assert_in_range(summary.report_count, REPORTS - REPORTS / 20, REPORTS + REPORTS / 20);
+    assert_int_equal(summary.first.tried_bytes, MIB);
+    begin(&text); /* the same one, at another step each time */
+    for (int i = 0; i < REPORTS; i++) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "step %d: ", i);
+        add_report(&text, prefix, 20, 0);
+    }
+    assert_int_equal(end(&text).report_count, 1);
+    begin(&text); /* and what comes behind thousands of vain readings is found */
+    for (int i = 0; i < REPORTS; i++)
+        add(&text, "step %d: illegal memory access, trying to allocate %d MiB\n", i, i);
+    add_report(&text, "", 20, 0);
+    summary = end(&text);
+    assert_int_equal(summary.report_count, 1);
+    assert_int_equal(summary.first.tried_bytes, 20 * MIB);
+}
+
+static void a_job_killed_behind_a_gpu_error_is_another_report(void **state)
+{
+    (void)state;
+    long_text text;
+    begin(&text);
+    add_report(&text, "", 20, 0);
+    add(&text, "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.batch.\n");
+    hr__error_summary summary = end(&text);
+    assert_int_equal(summary.report_count, 2);
+    assert_int_equal(summary.host_count, 1);
+    assert_int_equal(summary.first.tried_bytes, 20 * MIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +275,8 @@ int main(void)
         cmocka_unit_test(thousands_of_different_errors_are_counted),
         cmocka_unit_test(binary_files_are_called_binary),
         cmocka_unit_test(expandable_segments_are_seen_wherever_they_are_named),
+        cmocka_unit_test(lines_that_repeat_but_for_their_digits_still_count),
+        cmocka_unit_test(a_job_killed_behind_a_gpu_error_is_another_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

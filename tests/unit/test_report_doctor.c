@@ -2,6 +2,7 @@
  * typed in one piece, and the JSON that others rely on. */
 #include "headroom/report.h"
 
+#include <stddef.h> /* offsetof */
 #include <stdio.h>
 
 #include "support/cmocka_here.h"
@@ -51,13 +52,13 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "  most 1.73 GiB.\n"
         "Verdict: fragmentation, high confidence, from a recording: run.pickle.xz\n"
         "\n"
-        "GPU 0, 24.0 GiB, at the failure\n"
+        "GPU 0, 24.00 GiB, at the failure\n"
         "|################################################............................xx|\n"
-        "  asked for  1.78 GiB  the request that failed\n"
-        "# live       14.8 GiB  in use\n"
-        ". idle       8.70 GiB  held by the allocator, in no use\n"
-        "x outside     487 MiB  other processes, CUDA contexts, libraries\n"
-        "  free       26.0 MiB  by the driver\n"
+        "  asked for    1.78 GiB  the request that failed\n"
+        "# live        14.80 GiB  in use\n"
+        ". idle         8.70 GiB  held by the allocator, in no use\n"
+        "x outside    487.00 MiB  other processes, CUDA contexts, libraries\n"
+        "  free        26.00 MiB  by the driver\n"
         "\n"
         "Try first\n"
         "  let segments grow instead of taking new ones\n"
@@ -66,8 +67,8 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"
         "\n"
         "Why\n"
-        "- The request was for 1.78 GiB, and the driver had 26.0 MiB free.\n"
-        "- PyTorch held 23.5 GiB, of which 14.8 GiB were live: 8.70 GiB were idle.\n"
+        "- The request was for 1.78 GiB, and the driver had 26.00 MiB free.\n"
+        "- PyTorch held 23.50 GiB, of which 14.80 GiB were live: 8.70 GiB were idle.\n"
         "- The idle memory would serve the request 4.9 times over, but its largest piece\n"
         "  is 1.73 GiB.\n"
         "\n"
@@ -85,7 +86,7 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "  1. let segments grow instead of taking new ones (see above)\n"
         "\n"
         "  2. pad every batch to one of a few lengths, so that freed blocks fit again\n"
-        "     saves 1.00 GiB to 4.00 GiB (computed)\n"
+        "     saves 1024.00 MiB to 4.00 GiB (computed)\n"
         "     cost: time: padded tokens are computed too\n"
         "     length = -(-max(len(row) for row in rows) // 128) * 128\n"
         "     batch = pad_to_length(rows, length)\n"
@@ -94,18 +95,18 @@ static void a_diagnosis_is_told_from_the_verdict_down(void **state)
         "\n"
         "  3. call empty_cache() between training and evaluation\n"
         "\n"
-        "At the peak 14.8 GiB were live, most of it activations.\n"
-        "  memory        14.8 GiB\n"
-        "  activations      9.00 GiB  61 %  ###############\n"
-        "  optimizer state  3.00 GiB  20 %  #####\n"
-        "  weights          1.50 GiB  10 %  ##\n"
-        "  gradients        1.00 GiB   7 %  ##\n"
-        "  temporaries       300 MiB   2 %\n"
+        "At the peak 14.80 GiB were live, most of it activations.\n"
+        "  memory        14.80 GiB\n"
+        "  activations         9.00 GiB  61 %  ###############\n"
+        "  optimizer state     3.00 GiB  20 %  #####\n"
+        "  weights             1.50 GiB  10 %  ##\n"
+        "  gradients        1024.00 MiB   7 %  ##\n"
+        "  temporaries       300.00 MiB   2 %\n"
         "\n"
         "Do not\n"
         "! max_split_size_mb:128, which many pages recommend, would make it worse here.\n"
-        "  - Replayed, it reserves 31.2 GiB where the settings of the run reserve 23.5\n"
-        "    GiB.\n");
+        "  - Replayed, it reserves 31.20 GiB where the settings of the run reserve\n"
+        "    23.50 GiB.\n");
 }
 
 /* Whatever the reasoning and the findings hold, they come after. */
@@ -124,8 +125,8 @@ static void the_first_screen_has_the_verdict_the_numbers_and_what_to_try(void **
         text = strchr(text, '\n') + 1;
     *text = '\0';
     assert_has("Fragmentation: ");
-    assert_has("asked for  1.78 GiB");
-    assert_has("idle       8.70 GiB");
+    assert_has("asked for    1.78 GiB");
+    assert_has("idle         8.70 GiB");
     assert_has("    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
 }
 
@@ -141,21 +142,61 @@ static void warnings_come_last_wherever_they_were(void **state)
     assert_null(strstr(warning + 1, "\n\n"));
 }
 
-static void a_healthy_run_is_told_to_do_nothing_at_once(void **state)
+/* The sample as a run that did not fail. */
+static hr_diagnosis healthy_sample(void)
 {
     hr_diagnosis diagnosis = sample_fragmentation;
-    (void)state;
     diagnosis.verdict = HR_VERDICT_HEALTHY;
     diagnosis.sentence = "Healthy.";
     diagnosis.error_count = 0;
     diagnosis.numbers.tried_bytes = HR_UNKNOWN;
+    return diagnosis;
+}
+
+/* Nothing is wrong with it, but bytes that lie idle can be had for a line. */
+static void a_healthy_run_is_told_what_gives_most_back_first(void **state)
+{
+    const hr_diagnosis diagnosis = healthy_sample();
+    (void)state;
+    text_of(&diagnosis, NULL);
+    assert_lacks("asked for");
+    assert_has("\nTry first\n  let segments grow instead of taking new ones\n"
+               "  saves 3.52 GiB (replayed)\n");
+    assert_has("  1. let segments grow instead of taking new ones (see above)\n");
+}
+
+/* The remedies need not be in the order of their bytes; those of the peak and of warnings are left
+ * out, and so are those that save nothing. */
+static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(void **state)
+{
+    static const hr_remedy largest = {.action = "shrink the model",
+                                      .saves_bytes = 9 * SAMPLE_GIB,
+                                      .saves_at_most_bytes = 9 * SAMPLE_GIB};
+    static const hr_remedy idle[] = {
+        {.action = "do nothing", .saves_bytes = HR_UNKNOWN, .saves_at_most_bytes = HR_UNKNOWN},
+        {.action = "hope", .saves_bytes = 0, .saves_at_most_bytes = 4 * SAMPLE_GIB},
+        {.action = "a little", .saves_bytes = SAMPLE_GIB, .saves_at_most_bytes = SAMPLE_GIB},
+        {.action = "more", .saves_bytes = SAMPLE_GIB, .saves_at_most_bytes = 2 * SAMPLE_GIB},
+    };
+    hr_finding findings[] = {
+        {.kind = "warning", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
+        {.kind = "peak", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
+        {.kind = "fragmentation", .bytes = HR_UNKNOWN, .remedies = idle, .remedy_count = 4},
+    };
+    hr_diagnosis diagnosis = healthy_sample();
+    (void)state;
+    diagnosis.findings = findings;
+    diagnosis.finding_count = SAMPLE_COUNT(findings);
+    text_of(&diagnosis, NULL);
+    assert_has("\nTry first\n  more\n");
+    assert_has("  4. more (see above)\n");
+    findings[2].remedy_count = 2;
+    text_of(&diagnosis, NULL);
+    assert_has("\nTry first\n  hope\n");
+    findings[2].remedy_count = 1;
     text_of(&diagnosis, NULL);
     assert_lacks("Try first");
-    assert_lacks("asked for");
     assert_lacks("see above");
-    assert_has("GPU 0, 24.0 GiB, at the peak\n");
-    assert_has("  1. let segments grow");
-    assert_has("     export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
 }
 
 static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
@@ -167,17 +208,47 @@ static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
                         "not-oom\nVerdict: not-oom, low confidence, from a step log\n");
 }
 
-static void several_failures_are_counted_and_the_file_named_where_it_fits(void **state)
+static void several_failures_are_counted_and_the_file_is_always_named(void **state)
 {
     hr_diagnosis diagnosis = {.source = HR_SOURCE_LOG, .numbers = SAMPLE_NO_NUMBERS};
     (void)state;
     diagnosis.error_count = 1200;
     text_of(&diagnosis, &(hr_report_form){.file = "train.log"});
-    assert_has("Verdict: genuine, low confidence, from the first of 1,200 failures in a log\n");
+    assert_has("Verdict: genuine, low confidence, from the first of 1,200 failures in a log:\n"
+               "  train.log\n");
     text_of(&diagnosis, &(hr_report_form){.file = "train.log", .width_columns = 86});
     assert_has(" from the first of 1,200 failures in a log: train.log\n");
     text_of(&diagnosis, &(hr_report_form){.file = "train.log", .width_columns = 85});
+    assert_has(" from the first of 1,200 failures in a log:\n  train.log\n");
+    text_of(&diagnosis, NULL);
     assert_has(" from the first of 1,200 failures in a log\n");
+}
+
+static void a_path_longer_than_a_line_keeps_its_ends(void **state)
+{
+    static const char path[] = "/data/somebody/experiments/2026/november/fifteenth/"
+                               "run-with-a-long-name/recordings/rank-0.pickle.xz";
+    char wide[3 * 100 + 1];
+    const hr_diagnosis diagnosis = {.source = HR_SOURCE_LOG, .numbers = SAMPLE_NO_NUMBERS};
+    (void)state;
+    text_of(&diagnosis, &(hr_report_form){.file = path});
+    assert_has(
+        ":\n  /data/somebody/experiment...h/run-with-a-long-name/recordings/rank-0.pickle.xz\n");
+    assert_int_equal(report_capture_width(&captured), 80);
+    for (size_t i = 0; i < 100; i++)
+        memcpy(wide + 3 * i, "\xE8\xA8\x98", 3); /* two columns each */
+    wide[sizeof wide - 1] = '\0';
+    for (unsigned width = 20; width < 80; width++) {
+        text_of(&diagnosis,
+                &(hr_report_form){.file = wide, .width_columns = width, .has_utf8 = true});
+        const char *line = strstr(captured.text, "\n  \xE8") + 3;
+        const char *dots = strstr(line, "\xE2\x80\xA6");
+        assert_non_null(dots);
+        const size_t line_bytes = strcspn(line, "\n");
+        assert_int_equal(line_bytes % 3, 0);
+        assert_true(2 + (line_bytes / 3 - 1) * 2 + 1 <= width);
+        assert_true(2 + (line_bytes / 3 - 1) * 2 + 1 + 4 > width);
+    }
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -188,8 +259,8 @@ static void what_the_process_holds_tells_its_context_from_others(void **state)
     (void)state;
     diagnosis.numbers.process_bytes = diagnosis.numbers.reserved_bytes + 400 * SAMPLE_MIB;
     text_of(&diagnosis, &(hr_report_form){.width_columns = 70});
-    assert_has("o context     400 MiB  this process, outside the allocator\n"
-               "x others     87.0 MiB  other processes\n");
+    assert_has("o context    400.00 MiB  this process, outside the allocator\n"
+               "x others      87.00 MiB  other processes\n");
     assert_lacks("x outside");
 }
 
@@ -204,11 +275,12 @@ static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
                                                               .allowed_bytes = 8 * SAMPLE_GIB,
                                                               .device = -1});
     (void)state;
+    diagnosis.source = HR_SOURCE_TEXT;
     text_of(&diagnosis, &(hr_report_form){.width_columns = 42});
-    assert_has("The GPU, limited to 8.00 GiB of 140 GiB,\n  at the failure\n"
+    assert_has("The GPU, limited to 8.00 GiB of\n  140.00 GiB, at the failure\n"
                "|##############################.....     |\n");
-    assert_has("  left       1.00 GiB  below the limit\n"
-               "  free        131 GiB  by the driver\n");
+    assert_has("  left       1024.00 MiB  below the limit\n"
+               "  free        131.00 GiB  by the driver\n");
     diagnosis.numbers.total_bytes = diagnosis.numbers.free_bytes = HR_UNKNOWN;
     text_of(&diagnosis, NULL);
     assert_has("The GPU, limited to 8.00 GiB, at the failure\n|####");
@@ -216,7 +288,70 @@ static void a_limit_in_the_way_is_what_the_bar_shows(void **state)
     diagnosis.numbers.free_bytes = 512 * SAMPLE_MIB; /* the card is nearer */
     text_of(&diagnosis, NULL);
     assert_has("The GPU, 8.00 GiB, at the failure\n");
-    assert_has("  limit      8.00 GiB  set for this process\n");
+    assert_has("  limit         8.00 GiB  set for this process\n");
+}
+
+/* It lies somewhere between what was served and what was not. */
+static void a_limit_concluded_from_a_recording_is_told_as_an_estimate(void **state)
+{
+    hr_diagnosis diagnosis = with_numbers((hr_memory_numbers){.tried_bytes = 700 * SAMPLE_MIB,
+                                                              .total_bytes = HR_UNKNOWN,
+                                                              .free_bytes = 131 * SAMPLE_GIB,
+                                                              .allocated_bytes = 6 * SAMPLE_GIB,
+                                                              .reserved_bytes = 7 * SAMPLE_GIB,
+                                                              .process_bytes = HR_UNKNOWN,
+                                                              .allowed_bytes = 8 * SAMPLE_GIB,
+                                                              .device = 0});
+    (void)state;
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, limited to about 8.00 GiB, at the failure\n|####");
+    assert_has("  free        131.00 GiB  by the driver\n");
+    assert_lacks("below the limit");
+    diagnosis.numbers.total_bytes = 140 * SAMPLE_GIB;
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, limited to about 8.00 GiB of 140.00 GiB, at the failure\n|####");
+    assert_lacks("below the limit");
+    diagnosis.numbers.allocated_bytes = HR_UNKNOWN; /* no bar */
+    text_of(&diagnosis, NULL);
+    assert_has("\nlimit        8.00 GiB  about, concluded from what was served and what was not\n");
+    assert_lacks("set for this process");
+}
+
+/* The sentence may speak of another moment than the numbers do. */
+static void the_heading_says_of_which_moment_the_numbers_are(void **state)
+{
+    hr_diagnosis diagnosis = healthy_sample();
+    (void)state;
+    text_of(&diagnosis, NULL); /* a run that did not fail */
+    assert_has("GPU 0, 24.00 GiB, at the peak of live memory\n|#");
+    assert_has(". idle       8.70 GiB  held by the allocator then, in no use\n");
+    diagnosis.error_count = 3; /* it failed, but would not on the card that was asked about */
+    diagnosis.numbers.free_bytes = HR_UNKNOWN;
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, at the peak of live memory\n");
+    assert_has("\nreserved  23.50 GiB  held by the allocator then\n");
+    diagnosis.source = HR_SOURCE_STEPS;
+    diagnosis.error_count = 0;
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, at the peak of live memory\n");
+    diagnosis.source = HR_SOURCE_RECORDING;
+    diagnosis.verdict = HR_VERDICT_UNKNOWN; /* no history */
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, when the snapshot was taken\n");
+    diagnosis = sample_fragmentation;
+    diagnosis.error_count = 0; /* only on the card that was asked about */
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, 24.00 GiB, where it would fail\n|#");
+    assert_has("  asked for    1.78 GiB  the request that would fail\n");
+    diagnosis = sample_fragmentation;
+    diagnosis.source = HR_SOURCE_TEXT;
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, 24.00 GiB, at the failure\n|#");
+    diagnosis.verdict = HR_VERDICT_HEALTHY; /* on a larger card */
+    text_of(&diagnosis, NULL);
+    assert_has("GPU 0, 24.00 GiB, on that card\n|#");
+    assert_has("  asked for    1.78 GiB  the request\n");
+    assert_lacks("failure");
 }
 
 /* Numbers that contradict each other are listed as they were said, and no picture is made up. */
@@ -227,12 +362,12 @@ static void numbers_that_make_no_bar_are_listed(void **state)
     diagnosis.numbers.free_bytes = 30 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
     assert_has("GPU 0, at the failure\n"
-               "asked for  1.78 GiB  the request that failed\n"
-               "live       14.8 GiB  in use\n"
-               "idle       8.70 GiB  held by the allocator, in no use\n"
-               "reserved   23.5 GiB  held by the allocator\n"
-               "free       30.0 GiB  by the driver\n"
-               "total      24.0 GiB  the card\n");
+               "asked for   1.78 GiB  the request that failed\n"
+               "live       14.80 GiB  in use\n"
+               "idle        8.70 GiB  held by the allocator, in no use\n"
+               "reserved   23.50 GiB  held by the allocator\n"
+               "free       30.00 GiB  by the driver\n"
+               "total      24.00 GiB  the card\n");
     diagnosis = sample_fragmentation;
     diagnosis.numbers.allocated_bytes = 25 * SAMPLE_GIB; /* more than is reserved */
     text_of(&diagnosis, NULL);
@@ -245,19 +380,19 @@ static void numbers_that_make_no_bar_are_listed(void **state)
     assert_lacks("|#");
     diagnosis = with_numbers((hr_memory_numbers){.device = 0}); /* all of them zero */
     text_of(&diagnosis, NULL);
-    assert_has("\ntotal      0 B  the card\n");
+    assert_has("\ntotal      0 bytes  the card\n");
     assert_lacks("\n|");
     diagnosis = with_numbers((hr_memory_numbers)SAMPLE_NO_NUMBERS);
     diagnosis.verdict = HR_VERDICT_HOST;
     diagnosis.numbers.tried_bytes = 64 * SAMPLE_GIB;
     text_of(&diagnosis, NULL);
-    assert_has("\nHost memory, at the failure\nasked for  64.0 GiB  the request that failed\n\n");
+    assert_has("\nHost memory, at the failure\nasked for  64.00 GiB  the request that failed\n\n");
 }
 
 static void a_bar_is_as_long_as_the_window_whatever_is_in_it(void **state)
 {
     (void)state;
-    for (unsigned width = 40; width <= 80; width++)
+    for (unsigned width = 20; width <= 80; width++)
         for (uint64_t sixteenths = 0; sixteenths <= 16; sixteenths++) {
             const hr_diagnosis diagnosis =
                 with_numbers((hr_memory_numbers){.tried_bytes = 1,
@@ -299,13 +434,13 @@ static void savings_are_told_as_exactly_as_they_are_known(void **state)
         uint64_t least_bytes, most_bytes;
         const char *told;
     } cases[] = {
-        {SAMPLE_GIB, SAMPLE_GIB, "  saves 1.00 GiB (measured)\n"},
-        {SAMPLE_GIB, 2 * SAMPLE_GIB, "  saves 1.00 GiB to 2.00 GiB (measured)\n"},
-        {0, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
-        {HR_UNKNOWN, SAMPLE_GIB, "  saves at most 1.00 GiB (measured)\n"},
-        {SAMPLE_GIB, HR_UNKNOWN, "  saves at least 1.00 GiB (measured)\n"},
+        {SAMPLE_GIB, SAMPLE_GIB, "  saves 1024.00 MiB (measured)\n"},
+        {SAMPLE_GIB, 2 * SAMPLE_GIB, "  saves 1024.00 MiB to 2.00 GiB (measured)\n"},
+        {0, SAMPLE_GIB, "  saves at most 1024.00 MiB (measured)\n"},
+        {HR_UNKNOWN, SAMPLE_GIB, "  saves at most 1024.00 MiB (measured)\n"},
+        {SAMPLE_GIB, HR_UNKNOWN, "  saves at least 1024.00 MiB (measured)\n"},
         {HR_UNKNOWN, HR_UNKNOWN, "\nTry first\n  do it\n\n"},
-        {0, 0, "  saves nothing (measured)\n"},
+        {0, 0, "  does not lower the peak of this run (measured)\n"},
     };
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT(cases); i++) {
@@ -339,7 +474,7 @@ static void only_what_is_to_be_typed_is_wider_than_the_window(void **state)
         remedies[i].how = NULL;
     findings[1].remedies = remedies;
     diagnosis.findings = findings;
-    for (unsigned width = 40; width <= 120; width++) {
+    for (unsigned width = 20; width <= 120; width++) {
         text_of(&sample_fragmentation, &(hr_report_form){.width_columns = width});
         assert_has(setting);
         assert_has(code);
@@ -357,18 +492,65 @@ static void a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_p
     assert_has("\n  2. pad every batch to one of a few\n"
                "     lengths, so that freed blocks fit\n"
                "     again\n"
-               "     saves 1.00 GiB to 4.00 GiB\n"
+               "     saves 1024.00 MiB to 4.00 GiB\n"
                "       (computed)\n");
-    assert_has("\n  activations      9.00 GiB  61 %\n");
+    assert_has("\n  activations         9.00 GiB  61 %\n");
 }
 
+static void a_window_narrower_than_that_is_told_in_sentences(void **state)
+{
+    (void)state;
+    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 20});
+    assert_has("\nGPU 0, 24.00 GiB, at\n  the failure\n|###########.......|\n");
+    assert_has("\n. idle 8.70 GiB:\n  held by the\n  allocator, in no\n  use\n");
+    assert_has("\n  memory  8.70 GiB\n");
+    assert_has("\n  optimizer state:\n    3.00 GiB, 20 %\n");
+    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 5});
+    assert_has("\n  memory  8.70 GiB\n");
+    const hr_report_form cut = {.struct_size = offsetof(hr_report_form, width_columns),
+                                .width_columns = 20};
+    text_of(&sample_fragmentation, &cut); /* of a caller who does not know of widths */
+    assert_has("\n  memory        8.70 GiB\n");
+}
+
+/* Down to that of what it belongs to, and no further: the line runs over. */
 static void the_indentation_of_code_gives_way_before_the_edge(void **state)
 {
     (void)state;
-    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 57});
-    assert_has("\n  export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 59});
+    assert_has("\n    export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+    text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 58});
+    assert_has("\n   export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
     text_of(&sample_fragmentation, &(hr_report_form){.width_columns = 40});
-    assert_has("\nexport PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+    assert_has("\n  export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
+    assert_has("\n     batch = pad_to_length(rows, length)\n\n     loss = model(");
+}
+
+static void a_number_and_its_unit_stay_together(void **state)
+{
+    static const char *const reasons[] = {
+        "It takes 3 % of it, (1,024.50 GiB), 20 to 33 %; 512 bytes, 5 ms and <1 %.",
+        "Not so of 53 of 95 segments, step 3. GiB, or a bare % of nothing at all.",
+    };
+    hr_diagnosis diagnosis = {.verdict = HR_VERDICT_LEAK,
+                              .sentence = reasons[0],
+                              .reasoning = reasons,
+                              .reasoning_count = SAMPLE_COUNT(reasons),
+                              .numbers = SAMPLE_NO_NUMBERS};
+    (void)state;
+    for (unsigned width = 20; width <= 80; width++) {
+        text_of(&diagnosis, &(hr_report_form){.width_columns = width});
+        for (const char *end = captured.text; (end = strchr(end, '\n')) != NULL; end++) {
+            const char *next = end + 1 + strspn(end + 1, " ");
+            const bool is_unit = strncmp(next, "% of it", 7) == 0 || strncmp(next, "%;", 2) == 0 ||
+                                 strncmp(next, "%.", 2) == 0 || strncmp(next, "GiB),", 5) == 0 ||
+                                 strncmp(next, "bytes", 5) == 0 || strncmp(next, "ms", 2) == 0;
+            assert_false(is_unit);
+        }
+    }
+    text_of(&diagnosis, &(hr_report_form){.width_columns = 40});
+    assert_has("- It takes 3 % of it, (1,024.50 GiB), 20\n"
+               "  to 33 %; 512 bytes, 5 ms and <1 %.\n");
 }
 
 /* ---- terminals ------------------------------------------------------------------------------- */
@@ -389,7 +571,7 @@ static void blocks_are_drawn_where_the_locale_has_them(void **state)
     (void)state;
     text_of(&sample_fragmentation, &(hr_report_form){.has_utf8 = true});
     assert_has("\n\xE2\x94\x82\xE2\x96\x88\xE2\x96\x88");
-    assert_has("\n\xE2\x96\x91 idle       8.70 GiB  held");
+    assert_has("\n\xE2\x96\x91 idle         8.70 GiB  held");
     assert_lacks("#");
 }
 
@@ -537,18 +719,24 @@ int main(void)
         cmocka_unit_test(a_diagnosis_is_told_from_the_verdict_down),
         cmocka_unit_test(the_first_screen_has_the_verdict_the_numbers_and_what_to_try),
         cmocka_unit_test(warnings_come_last_wherever_they_were),
-        cmocka_unit_test(a_healthy_run_is_told_to_do_nothing_at_once),
+        cmocka_unit_test(a_healthy_run_is_told_what_gives_most_back_first),
+        cmocka_unit_test(what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first),
         cmocka_unit_test(a_diagnosis_with_nothing_known_is_two_lines),
-        cmocka_unit_test(several_failures_are_counted_and_the_file_named_where_it_fits),
+        cmocka_unit_test(several_failures_are_counted_and_the_file_is_always_named),
+        cmocka_unit_test(a_path_longer_than_a_line_keeps_its_ends),
         cmocka_unit_test(what_the_process_holds_tells_its_context_from_others),
         cmocka_unit_test(a_limit_in_the_way_is_what_the_bar_shows),
+        cmocka_unit_test(a_limit_concluded_from_a_recording_is_told_as_an_estimate),
+        cmocka_unit_test(the_heading_says_of_which_moment_the_numbers_are),
         cmocka_unit_test(numbers_that_make_no_bar_are_listed),
         cmocka_unit_test(a_bar_is_as_long_as_the_window_whatever_is_in_it),
         cmocka_unit_test(absurd_numbers_are_survived),
         cmocka_unit_test(savings_are_told_as_exactly_as_they_are_known),
         cmocka_unit_test(only_what_is_to_be_typed_is_wider_than_the_window),
         cmocka_unit_test(a_narrow_window_wraps_beside_the_number_and_leaves_out_the_bars_of_parts),
+        cmocka_unit_test(a_window_narrower_than_that_is_told_in_sentences),
         cmocka_unit_test(the_indentation_of_code_gives_way_before_the_edge),
+        cmocka_unit_test(a_number_and_its_unit_stay_together),
         cmocka_unit_test(colour_marks_the_verdict_what_to_type_and_what_not_to_do),
         cmocka_unit_test(blocks_are_drawn_where_the_locale_has_them),
         cmocka_unit_test(no_text_can_steer_a_terminal),

@@ -162,6 +162,24 @@ static void no_host_memory_is_said(void **state)
     dispose(&one, &run);
 }
 
+/* PyTorch writes an empty stack for it, as for autograd's threads. */
+static void what_was_there_before_the_recording_is_no_gradient(void **state)
+{
+    (void)state;
+    made_up_run run;
+    judged one;
+    run_begin(&run, true);
+    run_block before = {run.next_address, 24 * RUN_MIB, run.backward};
+    run.next_address += before.size_bytes;
+    for (int i = 0; i < 3; i++)
+        run_step(&run, 4 * RUN_MIB);
+    run_free(&run, before);
+    judge(&one, &run);
+    assert_int_equal(bytes_of(&one, HR__ROLE_UNKNOWN), 24 * RUN_MIB);
+    assert_int_equal(bytes_of(&one, HR__ROLE_GRADIENTS), 3 * RUN_LAYERS * RUN_MIB);
+    dispose(&one, &run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +189,7 @@ int main(void)
         cmocka_unit_test(a_cache_that_is_asked_for_first_begins_no_pass),
         cmocka_unit_test(layers_of_an_inference_are_temporaries),
         cmocka_unit_test(no_host_memory_is_said),
+        cmocka_unit_test(what_was_there_before_the_recording_is_no_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,118 @@
+/* text_devices.c - whose memory a message is about, and what its tools are called.
+ *
+ * Most messages are about NVIDIA's cards, but not all: advice for the wrong maker's tools is worse
+ * than none. The kind of the message tells, and for kinds that several devices share, a word in it.
+ */
+#include "doctor/text_parts.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const hr__text_device nvidia = {
+    .name = "GPU",
+    .module = "cuda",
+    .list = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv",
+    .visible = "CUDA_VISIBLE_DEVICES",
+    .settings = "PYTORCH_CUDA_ALLOC_CONF",
+    .look = "print(torch.cuda.memory_summary())",
+    .has_recordings = true,
+};
+
+static const struct {
+    hr__error_kind kind;
+    const char *word; /* in the message, by itself; NULL: none needed */
+    hr__text_device device;
+} others[] = {
+    {HR__ERROR_TORCH_HIP,
+     NULL,
+     {"GPU", "cuda", "rocm-smi --showpids --showmeminfo vram", "HIP_VISIBLE_DEVICES",
+      "PYTORCH_HIP_ALLOC_CONF", "print(torch.cuda.memory_summary())", true}},
+    {HR__ERROR_TORCH_XPU,
+     NULL,
+     {"GPU", "xpu", "xpu-smi ps", "ZE_AFFINITY_MASK", "PYTORCH_ALLOC_CONF",
+      "print(torch.xpu.memory_stats())", false}},
+    {HR__ERROR_TORCH_MPS,
+     NULL,
+     {"GPU", "mps", "top -o mem", "", "PYTORCH_ALLOC_CONF",
+      "print(torch.mps.driver_allocated_memory())", false}},
+    {HR__ERROR_TORCH_OTHER,
+     "MUSA",
+     {"GPU", "musa", "mthreads-gmi", "MUSA_VISIBLE_DEVICES", "PYTORCH_MUSA_ALLOC_CONF",
+      "print(torch.musa.memory_summary())", false}},
+    {HR__ERROR_TORCH_OTHER,
+     "HPU",
+     {"HPU", "hpu", "hl-smi", "HABANA_VISIBLE_DEVICES", "PYTORCH_ALLOC_CONF",
+      "print(torch.hpu.memory_summary())", false}},
+    {HR__ERROR_TORCH_OTHER,
+     "MLU",
+     {"MLU", "mlu", "cnmon", "MLU_VISIBLE_DEVICES", "PYTORCH_MLU_ALLOC_CONF",
+      "print(torch.mlu.memory_summary())", false}},
+    {HR__ERROR_TORCH_OTHER,
+     "NPU",
+     {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
+      "print(torch.npu.memory_summary())", false}},
+    {HR__ERROR_OTHER_GPU,
+     "EL0004", /* Ascend's runtime */
+     {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
+      "print(torch.npu.memory_summary())", false}},
+    {HR__ERROR_TORCH_OTHER,
+     "EL0004",
+     {"NPU", "npu", "npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF",
+      "print(torch.npu.memory_summary())", false}},
+    {HR__ERROR_TORCH_OTHER,
+     NULL,
+     {"accelerator", "accelerator", "python -m torch.utils.collect_env", "", "PYTORCH_ALLOC_CONF",
+      "print(torch.accelerator.memory_stats())", false}},
+    {HR__ERROR_JAX, "TPU", {"TPU", "", "tpu-info", "", "", "", false}},
+    {HR__ERROR_JAX, "hbm", {"TPU", "", "tpu-info", "", "", "", false}},
+    {HR__ERROR_JAX, "HBM", {"TPU", "", "tpu-info", "", "", "", false}},
+};
+
+/* "NPU", but not the one in "INPUT". */
+static bool has_word(const char *text, const char *word)
+{
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word))
+        if (at == text || !isalpha((unsigned char)at[-1]))
+            return true;
+    return false;
+}
+
+const hr__text_device *hr__text_device_of(const hr__text_case *given)
+{
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].kind == given->report->kind &&
+            (others[i].word == NULL || has_word(given->report->excerpt, others[i].word)))
+            return &others[i].device;
+    return &nvidia;
+}
+
+/* ---- learning more --------------------------------------------------------------------------- */
+
+static void add_look(const hr__text_case *given, hr__finding_draft *finding)
+{
+    hr__finding_remedy(finding, "see what PyTorch holds at that moment", HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE, "one line, in the process, where it fails",
+                       hr__text_device_of(given)->look);
+}
+
+void hr__text_add_recording(const hr__text_case *given, hr__finding_draft *finding)
+{
+    if (!hr__text_device_of(given)->has_recordings) {
+        add_look(given, finding);
+        return;
+    }
+    hr__finding_remedy(finding, "record the run, to see what holds the memory, line by line",
+                       HR__SAVES_UNKNOWN, HR_BASIS_RULE,
+                       "two lines of code; the recorded run is a little slower",
+                       "# first:\n"
+                       "torch.cuda.memory._record_memory_history(max_entries=100000)\n"
+                       "# when it has failed:\n"
+                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")\n"
+                       "# then: headroom doctor oom.pickle");
+}
+
+void hr__text_add_process_list(const hr__text_case *given, hr__finding_draft *finding)
+{
+    hr__finding_remedy(finding, "see who holds the card while it happens", HR__SAVES_UNKNOWN,
+                       HR_BASIS_RULE, "none", hr__text_device_of(given)->list);
+}

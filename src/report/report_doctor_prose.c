@@ -1,0 +1,188 @@
+/* report_doctor_prose.c - the doctor's sentences on lines.
+ *
+ * They are full of numbers, and "3" at the end of a line with "%" below it is read as two things:
+ * so a number and its unit stay together. They also stand further in and behind marks, and must
+ * still be read in a window of 20 columns, where a place in the program is longer than a line: what
+ * is too long is cut behind a comma or a slash, and each line takes one character at least. */
+#include "report/report_doctor.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/human_units.h"
+#include "report/report_show.h"
+
+enum {
+    LONGEST_PROSE_COLUMNS = 100, /* longer lines are tiring, however wide the window */
+    HANGING_INDENT = 2,
+};
+
+hr__text hr__doctor_size(uint64_t size_bytes)
+{
+    hr__text result = {"?"};
+    if (size_bytes != HR_UNKNOWN)
+        hr__format_size(size_bytes, result.text);
+    return result;
+}
+
+/* ---- what stays together --------------------------------------------------------------------- */
+
+/* "3", "1,024.5", "(14.80", "<1" */
+static bool is_number(const char *word, size_t size_bytes)
+{
+    bool has_digit = false;
+    for (size_t i = 0; i < size_bytes; i++) {
+        const bool is_digit = word[i] >= '0' && word[i] <= '9';
+        const char *others = has_digit ? ".," : "(+-<>~";
+        if (!is_digit && strchr(others, word[i]) == NULL)
+            return false;
+        has_digit = has_digit || is_digit;
+    }
+    return has_digit && word[size_bytes - 1] != ',' && word[size_bytes - 1] != '.';
+}
+
+/* "GiB", "%)," */
+static bool is_unit(const char *word, size_t size_bytes)
+{
+    static const char *const units[] = {"%",  "B",  "KiB", "MiB",     "GiB",   "TiB",     "KB",
+                                        "MB", "GB", "TB",  "byte",    "bytes", "ns",      "us",
+                                        "ms", "s",  "min", "seconds", "times", "percent", "second"};
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        const size_t length = strlen(units[i]);
+        if (length <= size_bytes && memcmp(word, units[i], length) == 0 &&
+            strspn(word + length, ".,;:!?)/") >= size_bytes - length)
+            return true;
+    }
+    return false;
+}
+
+/* The word at `text`, with its unit where it is a number. */
+static size_t bytes_together(const char *text)
+{
+    const size_t word_bytes = strcspn(text, " ");
+    const char *next = text + word_bytes;
+    if (*next == '\0' || !is_number(text, word_bytes))
+        return word_bytes;
+    const size_t unit_bytes = strcspn(next + 1, " ");
+    return is_unit(next + 1, unit_bytes) ? word_bytes + 1 + unit_bytes : word_bytes;
+}
+
+/* How much of a word too long for a line goes into it: up to a comma or a slash, if there is one in
+ * its second half. */
+static size_t bytes_of_part(const char *word, size_t word_bytes, size_t most_columns)
+{
+    uint32_t character;
+    const size_t within_bytes = hr__bytes_within(word, word_bytes, most_columns);
+    for (size_t i = within_bytes; i > within_bytes / 2; i--)
+        if (word[i - 1] == ',' || word[i - 1] == '/')
+            return i;
+    return within_bytes > 0 ? within_bytes : hr__utf8_next(word, word_bytes, &character);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+typedef struct prose {
+    hr__report *report;
+    hr__style style;
+    size_t width_columns;
+    size_t hanging;     /* where lines after the first begin */
+    size_t column;      /* where the line at hand ends */
+    bool is_line_empty; /* but for its mark */
+} prose;
+
+static void begin_line(prose *lines, size_t indent, const char *mark)
+{
+    hr__byte_buffer *buffer = &lines->report->buffer;
+    hr__append_spaces(buffer, indent);
+    if (lines->style != HR__STYLE_PLAIN)
+        hr__append_text(buffer, hr__style_code(lines->report, lines->style));
+    hr__append_text(buffer, mark);
+    lines->column = indent + strlen(mark);
+    lines->is_line_empty = true;
+}
+
+static void end_line(prose *lines)
+{
+    hr__byte_buffer *buffer = &lines->report->buffer;
+    if (lines->style != HR__STYLE_PLAIN)
+        hr__append_text(buffer, hr__style_code(lines->report, HR__STYLE_PLAIN));
+    hr__append_bytes(buffer, "\n", 1);
+}
+
+static void next_line(prose *lines)
+{
+    end_line(lines);
+    begin_line(lines, lines->hanging, "");
+}
+
+static bool fits(const prose *lines, const char *text, size_t size_bytes)
+{
+    return lines->column + (lines->is_line_empty ? 0 : 1) + hr__columns_of(text, size_bytes) <=
+           lines->width_columns;
+}
+
+static void append(prose *lines, const char *text, size_t size_bytes)
+{
+    if (!lines->is_line_empty)
+        hr__append_bytes(&lines->report->buffer, " ", 1);
+    hr__append_bytes(&lines->report->buffer, text, size_bytes);
+    lines->column += (lines->is_line_empty ? 0 : 1) + hr__columns_of(text, size_bytes);
+    lines->is_line_empty = false;
+}
+
+/* A word that no line can take whole, over as many as it needs. */
+static void append_in_parts(prose *lines, const char *word, size_t word_bytes)
+{
+    while (!fits(lines, word, word_bytes)) {
+        const size_t room_columns =
+            lines->width_columns > lines->column ? lines->width_columns - lines->column : 1;
+        const size_t part_bytes = bytes_of_part(word, word_bytes, room_columns);
+        append(lines, word, part_bytes);
+        word += part_bytes;
+        word_bytes -= part_bytes;
+        if (word_bytes == 0)
+            return;
+        next_line(lines);
+    }
+    append(lines, word, word_bytes);
+}
+
+/* `text` can be shown, and ends with a zero. */
+static void wrap(prose *lines, const char *text)
+{
+    while (*(text += strspn(text, " ")) != '\0') {
+        size_t piece_bytes = bytes_together(text);
+        if (!lines->is_line_empty && !fits(lines, text, piece_bytes))
+            next_line(lines);
+        if (!fits(lines, text, piece_bytes)) /* then a number parts with its unit after all */
+            piece_bytes = strcspn(text, " ");
+        append_in_parts(lines, text, piece_bytes);
+        text += piece_bytes;
+    }
+}
+
+void hr__doctor_say(hr__report *report, size_t indent, hr__style style, const char *mark,
+                    const char *format, ...)
+{
+    va_list arguments;
+    const size_t width = report->form.width_columns;
+    prose lines = {
+        .report = report,
+        .style = style,
+        .width_columns = width < LONGEST_PROSE_COLUMNS ? width : LONGEST_PROSE_COLUMNS,
+        .hanging = indent + (mark[0] != '\0' ? strlen(mark) : HANGING_INDENT),
+    };
+    hr__byte_buffer_clear(&report->said);
+    va_start(arguments, format);
+    hr__append_format_v(&report->said, format, arguments);
+    va_end(arguments);
+    if (report->said.has_failed) /* a clear would forget it */
+        report->buffer.has_failed = true;
+    hr__byte_buffer_clear(&report->shown);
+    hr__show(report, &report->shown, hr__byte_buffer_text(&report->said), report->said.size_bytes);
+    if (report->shown.has_failed)
+        report->buffer.has_failed = true;
+    begin_line(&lines, indent, mark);
+    wrap(&lines, hr__byte_buffer_text(&report->shown));
+    end_line(&lines);
+}

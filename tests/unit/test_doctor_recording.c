@@ -1,0 +1,168 @@
+/* test_doctor_recording.c - which finding becomes the verdict, and what is then left unsaid. */
+#include "headroom/doctor.h"
+
+#include <string.h>
+
+#include "support/cmocka_here.h"
+#include "support/made_up_run.h"
+#include "support/stored_recordings.h"
+
+static hr_diagnosis *diagnose(const char *name, uint64_t card_bytes)
+{
+    char path[512];
+    hr_doctor_options options = {.struct_size = sizeof options, .card_bytes = card_bytes};
+    hr_diagnosis *diagnosis = NULL;
+    (void)snprintf(path, sizeof path, STORED_RECORDINGS "/%s" STORED_ENDING, name);
+    if (hr_doctor_file(path, &options, &diagnosis) != HR_OK)
+        fail_msg("%s: %s", name, hr_last_error());
+    return diagnosis;
+}
+
+static bool has_reason(const hr_diagnosis *diagnosis, const char *words)
+{
+    for (size_t i = 0; i < diagnosis->reasoning_count; i++)
+        if (strstr(diagnosis->reasoning[i], words) != NULL)
+            return true;
+    return false;
+}
+
+static void a_limit_is_named_with_its_range_and_how_to_raise_it(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose("oom_genuine.native", 0);
+    const hr_finding *first = &diagnosis->findings[0];
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_CAPPED);
+    assert_string_equal(first->kind, "capped");
+    assert_non_null(strstr(first->evidence[0], "the most that was granted"));
+    assert_non_null(strstr(first->remedies[0].how, "set_per_process_memory_fraction"));
+    assert_int_equal(first->remedies[0].saves_bytes, diagnosis->numbers.free_bytes);
+    assert_true(finding_of(diagnosis, "peak")->remedy_count > 2);
+    hr_diagnosis_free(diagnosis);
+}
+
+static void one_request_too_large_is_named_with_the_line_that_asked(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose("doctor/oom_too_large", 0);
+    const hr_finding *first = &diagnosis->findings[0];
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_TOO_LARGE);
+    assert_int_equal(diagnosis->confidence, HR_CONFIDENCE_LOW); /* the limit is an estimate */
+    assert_true(has_reason(diagnosis, "the verdict would be capped"));
+    assert_string_equal(first->kind, "too-large");
+    assert_string_equal(first->where[0], "doctor_limits.py:90 oom_too_large");
+    assert_non_null(strstr(diagnosis->sentence, "doctor_limits.py:90"));
+    assert_true(first->remedy_count >= 2);
+    hr_diagnosis_free(diagnosis);
+}
+
+static void what_a_leak_holds_is_not_offered_a_second_time(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose("doctor/leak_until_oom_no_stacks", 0);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    assert_null(finding_of(diagnosis, "fragmentation"));
+    assert_int_equal(finding_of(diagnosis, "peak")->remedy_count, 0);
+    hr_diagnosis_free(diagnosis);
+}
+
+static void stranded_memory_is_not_called_fragmented_as_well(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose("doctor/oom_stranded_on_a_stream", 0);
+    const hr_finding *first = &diagnosis->findings[0];
+    bool has_setting = false;
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_STRANDED);
+    assert_string_equal(first->kind, "stranded");
+    assert_null(finding_of(diagnosis, "fragmentation"));
+    for (size_t i = 0; i < first->remedy_count; i++)
+        has_setting = has_setting || strstr(first->remedies[i].action, "expandable") != NULL;
+    assert_true(has_setting); /* replayed: it serves the request */
+    hr_diagnosis_free(diagnosis);
+}
+
+static void what_stays_between_holes_can_be_moved_together(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose("doctor/fragmented_loading", 0);
+    const hr_finding *first = &diagnosis->findings[0];
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_FRAGMENTATION);
+    assert_non_null(strstr(first->remedies[0].action, "to the host and back"));
+    assert_true(first->remedies[0].saves_bytes >= diagnosis->numbers.tried_bytes);
+    hr_diagnosis_free(diagnosis);
+}
+
+static void parts_never_exceed_their_finding(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"oom_fragmented.native", "oom_fragmented.pow2",
+                                        "train_eval_phases.native",
+                                        "doctor/fragmented_interleaved"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        hr_diagnosis *diagnosis = diagnose(names[i], 0);
+        const hr_finding *finding = finding_of(diagnosis, "fragmentation");
+        uint64_t sum = 0;
+        assert_non_null(finding);
+        for (size_t k = 0; k < finding->part_count; k++)
+            sum += finding->parts[k].bytes;
+        assert_true(sum <= finding->bytes);
+        hr_diagnosis_free(diagnosis);
+    }
+}
+
+static void a_run_that_did_not_fail_shows_where_most_was_alive(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose("train_eval_phases.native", 0);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_HEALTHY);
+    assert_int_equal(diagnosis->error_count, 0);
+    assert_int_equal(diagnosis->numbers.tried_bytes, HR_UNKNOWN);
+    assert_true(diagnosis->numbers.allocated_bytes <= diagnosis->numbers.reserved_bytes);
+    assert_int_equal(diagnosis->numbers.allocated_bytes, finding_of(diagnosis, "peak")->bytes);
+    hr_diagnosis_free(diagnosis);
+}
+
+static void on_a_smaller_card_the_failure_is_the_replays(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose("train_eval_phases.native", UINT64_C(4) << 30);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_GENUINE);
+    assert_int_equal(diagnosis->numbers.total_bytes, UINT64_C(4) << 30);
+    assert_int_equal(diagnosis->error_count, 0); /* none was recorded */
+    assert_true(has_reason(diagnosis, "Replayed on a card of 4.00 GiB"));
+    hr_diagnosis_free(diagnosis);
+}
+
+static void segments_without_a_history_tell_little_and_say_what_would(void **state)
+{
+    (void)state;
+    static const char bare[] = "[{\"device\": 0, \"address\": 140000000000000, \"total_size\": "
+                               "2097152, \"allocated_size\": 512, \"active_size\": 512, "
+                               "\"segment_type\": \"small\", \"blocks\": [{\"size\": 512, "
+                               "\"state\": \"active_allocated\"}, {\"size\": 2096640, \"state\": "
+                               "\"inactive\"}]}]";
+    hr_recording *recording = NULL;
+    hr_diagnosis *diagnosis = NULL;
+    assert_int_equal(hr_recording_open_memory(bare, strlen(bare), NULL, &recording), HR_OK);
+    assert_int_equal(hr_doctor_recording(recording, NULL, &diagnosis), HR_OK);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_UNKNOWN);
+    assert_int_equal(diagnosis->numbers.reserved_bytes, 2 * RUN_MIB);
+    assert_non_null(strstr(diagnosis->findings[0].remedies[0].how, "_record_memory_history"));
+    hr_diagnosis_free(diagnosis);
+    hr_recording_close(recording);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_limit_is_named_with_its_range_and_how_to_raise_it),
+        cmocka_unit_test(one_request_too_large_is_named_with_the_line_that_asked),
+        cmocka_unit_test(what_a_leak_holds_is_not_offered_a_second_time),
+        cmocka_unit_test(stranded_memory_is_not_called_fragmented_as_well),
+        cmocka_unit_test(what_stays_between_holes_can_be_moved_together),
+        cmocka_unit_test(parts_never_exceed_their_finding),
+        cmocka_unit_test(a_run_that_did_not_fail_shows_where_most_was_alive),
+        cmocka_unit_test(on_a_smaller_card_the_failure_is_the_replays),
+        cmocka_unit_test(segments_without_a_history_tell_little_and_say_what_would),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
