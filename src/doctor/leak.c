@@ -24,18 +24,13 @@
  * must be seen to go round, giving back several times what stays. Without stacks, sizes stand in
  * for them. What we did not do: fit a line to live bytes. It sees a leak of a percent only after
  * hundreds of steps, and takes a long batch at the end for one.
- */
-#include <stdlib.h> /* qsort */
-#include <string.h>
-
-#include "doctor/doctor.h"
+ *
+ * What was found is put into words in leak_report.c. */
+#include "doctor/leak_parts.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 enum {
-    MOST_BUCKETS = 48,  /* of time; more steps share one */
-    SLICES = 24,        /* where no steps are known */
     FEWEST_STEPS = 6,   /* below, nothing can be told */
     FEWEST_BIRTHS = 3,  /* buckets in which something that stays is born, of known steps */
     FEWEST_PASSES = 6,  /* that what stays comes from, without steps; counted to 64 */
@@ -43,11 +38,8 @@ enum {
     FEWEST_SLICE_BIRTHS = 8, /* of slices */
     SIZE_GROUPS = 64,        /* of blocks without a stack: by powers of two */
     LONG_LIVED_STEPS = 2,
-    GRAPH_STACKS = 4,    /* that many lines of a forward pass are a graph, not a list */
-    GRAPH_PERCENT = 70,  /* and so is that much of what forward passes ask for */
     MOST_GROUPS = 16384, /* that are followed: those with most alive at the horizon */
     MOST_GROWING = 4,    /* blocks alive of a tensor that is replaced by a longer one */
-    MOST_LEAKS = 4,      /* that are told one by one */
 };
 
 #define LEAST_LEAK_BYTES (UINT64_C(1) << 20)
@@ -64,46 +56,9 @@ enum {
 /* What forward passes ask for grows by so much of what a block grows by: the block follows it. */
 #define LEAST_LOAD_GROWTH 0.5
 
-typedef struct flow {
-    uint64_t born_bytes, died_bytes;
-    uint64_t asked_bytes; /* of forward passes, whatever becomes of it */
-    int64_t
-        between_bytes; /* live at the end of the bucket, whatever its age: first as differences */
-} flow;
-
-typedef struct group {
-    size_t key;          /* a stack, or, above those, a class of sizes */
-    uint64_t left_bytes; /* long-lived, alive at the horizon */
-    uint64_t left_count;
-    uint64_t alive_count; /* at the horizon, of any age */
-    uint64_t passes;      /* a bit for each pass that it comes from, modulo 64 */
-    uint32_t context;     /* one of them */
-    bool is_leak;
-    bool is_growing; /* one block that becomes longer */
-} group;
-
-typedef struct leak_search {
-    hr__case *given;
-    uint32_t horizon; /* what is judged ends here: the case's horizon, or its peak */
-    uint32_t *ends;   /* owned; instants at which steps (or slices) end, the horizon last */
-    size_t end_count;
-    bool has_steps;
-    size_t bucket_count;
-    size_t usable_count; /* buckets whose births had the time to become long-lived */
-    size_t first_bucket; /* after the warm-up */
-    uint32_t *group_of;  /* owned; by key: NO_GROUP for those that are not followed */
-    group *groups;       /* owned */
-    size_t group_count;
-    flow *flows;                        /* owned; group_count x bucket_count */
-    uint64_t freed_bytes[MOST_BUCKETS]; /* by anyone */
-    uint64_t asked_bytes[MOST_BUCKETS]; /* by forward passes, of all groups: the load */
-    uint64_t leaked_bytes;
-    bool is_graph; /* what leaks of forward passes is their graphs */
-} leak_search;
-
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static hr_status choose_ends(leak_search *search)
+static hr_status choose_ends(hr__leak_search *search)
 {
     const hr__steps *steps = &search->given->steps;
     uint32_t horizon = search->horizon;
@@ -111,20 +66,21 @@ static hr_status choose_ends(leak_search *search)
     while (known < steps->end_count && steps->ends[known] < horizon)
         known++;
     search->has_steps = known >= FEWEST_STEPS;
-    search->end_count = search->has_steps ? known + 1 : SLICES;
+    search->end_count = search->has_steps ? known + 1 : HR__LEAK_SLICES;
     search->ends = hr__host_alloc(search->end_count * sizeof *search->ends);
     if (search->ends == NULL)
         return hr__fail_host_memory(search->end_count * sizeof *search->ends,
                                     "the search for leaks");
     for (size_t i = 0; i + 1 < search->end_count; i++)
-        search->ends[i] =
-            search->has_steps ? steps->ends[i] : (uint32_t)((uint64_t)horizon * (i + 1) / SLICES);
+        search->ends[i] = search->has_steps
+                              ? steps->ends[i]
+                              : (uint32_t)((uint64_t)horizon * (i + 1) / HR__LEAK_SLICES);
     search->ends[search->end_count - 1] = horizon;
     return HR_OK;
 }
 
 /* The step in which an event lies: how many ends are not after it. */
-static size_t step_of(const leak_search *search, uint32_t event)
+static size_t step_of(const hr__leak_search *search, uint32_t event)
 {
     size_t low = 0, high = search->end_count;
     while (low < high) {
@@ -137,14 +93,14 @@ static size_t step_of(const leak_search *search, uint32_t event)
     return low;
 }
 
-static size_t bucket_of(const leak_search *search, size_t step)
+static size_t bucket_of(const hr__leak_search *search, size_t step)
 {
     return step * search->bucket_count / search->end_count;
 }
 
 /* ---- groups and flows ------------------------------------------------------------------------ */
 
-static size_t key_of(const leak_search *search, const hr__lifetime *lifetime)
+static size_t key_of(const hr__leak_search *search, const hr__lifetime *lifetime)
 {
     const hr__model *model = search->given->model;
     uint32_t stack =
@@ -157,7 +113,7 @@ static size_t key_of(const leak_search *search, const hr__lifetime *lifetime)
     return model->stack_count + class;
 }
 
-static void add_lifetime(leak_search *search, size_t lifetime_index)
+static void add_lifetime(hr__leak_search *search, size_t lifetime_index)
 {
     const hr__lifetime *lifetime = &search->given->timeline.lifetimes[lifetime_index];
     uint32_t horizon = search->horizon;
@@ -175,8 +131,8 @@ static void add_lifetime(leak_search *search, size_t lifetime_index)
         search->asked_bytes[bucket_of(search, born)] += lifetime->size_bytes;
     if (index == NO_GROUP)
         return;
-    group *own = &search->groups[index];
-    flow *flows = &search->flows[index * search->bucket_count];
+    hr__leak_group *own = &search->groups[index];
+    hr__leak_flow *flows = &search->flows[index * search->bucket_count];
     bool is_left = lifetime->end > horizon;
     own->alive_count += is_left;
     if (is_load)
@@ -206,7 +162,7 @@ static void add_lifetime(leak_search *search, size_t lifetime_index)
 }
 
 /* Chooses the groups worth following: whatever leaks is alive at the horizon. */
-static hr_status choose_groups(leak_search *search)
+static hr_status choose_groups(hr__leak_search *search)
 {
     const hr__timeline *timeline = &search->given->timeline;
     uint32_t horizon = search->horizon;
@@ -237,14 +193,16 @@ static hr_status choose_groups(leak_search *search)
         return hr__fail_host_memory(room * sizeof *search->groups, "the search for leaks");
     for (size_t i = 0; i < key_count; i++)
         if (search->group_of[i] != NO_GROUP)
-            search->groups[search->group_of[i]] = (group){.key = i, .context = HR__NO_CONTEXT};
+            search->groups[search->group_of[i]] =
+                (hr__leak_group){.key = i, .context = HR__NO_CONTEXT};
     return HR_OK;
 }
 
-static hr_status make_flows(leak_search *search)
+static hr_status make_flows(hr__leak_search *search)
 {
     const hr__timeline *timeline = &search->given->timeline;
-    search->bucket_count = search->end_count < MOST_BUCKETS ? search->end_count : MOST_BUCKETS;
+    search->bucket_count =
+        search->end_count < HR__LEAK_MOST_BUCKETS ? search->end_count : HR__LEAK_MOST_BUCKETS;
     size_t last_known = search->end_count > LONG_LIVED_STEPS
                             ? search->end_count - LONG_LIVED_STEPS
                             : 0; /* born in this step or later: too young to be long-lived */
@@ -259,7 +217,7 @@ static hr_status make_flows(leak_search *search)
         if (!search->given->is_kept_graph[i])
             add_lifetime(search, i);
     for (size_t i = 0; i < search->group_count; i++) {
-        flow *flows = &search->flows[i * search->bucket_count];
+        hr__leak_flow *flows = &search->flows[i * search->bucket_count];
         for (size_t k = 1; k < search->bucket_count; k++)
             flows[k].between_bytes += flows[k - 1].between_bytes;
     }
@@ -274,8 +232,8 @@ typedef struct third {
 } third;
 
 /* Without steps: does the program go round, and does what stays come from more than one round? */
-static bool goes_round(const leak_search *search, const group *own, const third thirds[3],
-                       const uint64_t freed_bytes[3])
+static bool goes_round(const hr__leak_search *search, const hr__leak_group *own,
+                       const third thirds[3], const uint64_t freed_bytes[3])
 {
     hr__category category = hr__attribution_category(&search->given->attribution, own->context);
     bool is_of_a_pass = category == HR__CATEGORY_FORWARD || category == HR__CATEGORY_BACKWARD;
@@ -289,10 +247,10 @@ static bool goes_round(const leak_search *search, const group *own, const third 
     return true;
 }
 
-static bool goes_on(const leak_search *search, size_t index)
+static bool goes_on(const hr__leak_search *search, size_t index)
 {
-    const flow *flows = &search->flows[index * search->bucket_count];
-    const group *own = &search->groups[index];
+    const hr__leak_flow *flows = &search->flows[index * search->bucket_count];
+    const hr__leak_group *own = &search->groups[index];
     size_t span = search->usable_count - search->first_bucket;
     third thirds[3] = {{0}};
     uint64_t freed_bytes[3] = {0};
@@ -302,7 +260,7 @@ static bool goes_on(const leak_search *search, size_t index)
     for (size_t k = 0; k < span; k++) {
         third *into = &thirds[k * 3 / span];
         freed_bytes[k * 3 / span] += search->freed_bytes[search->first_bucket + k];
-        const flow *from = &flows[search->first_bucket + k];
+        const hr__leak_flow *from = &flows[search->first_bucket + k];
         into->born_bytes += from->born_bytes;
         into->died_bytes += from->died_bytes;
         into->birth_buckets += from->born_bytes != 0;
@@ -329,7 +287,7 @@ static bool goes_on(const leak_search *search, size_t index)
 
 /* Do batches grow, and that block with them? A warm-up of lengths, or a data set sorted by length,
  * makes everything of a forward pass longer; what collects grows while the rest stays. */
-static bool grows_with_load(const leak_search *search, const flow *flows)
+static bool grows_with_load(const hr__leak_search *search, const hr__leak_flow *flows)
 {
     size_t first = search->first_bucket, end = search->bucket_count - 1, reach = (end - first) / 3;
     double early = 0, late = 0, early_load = 0, late_load = 0;
@@ -347,10 +305,10 @@ static bool grows_with_load(const leak_search *search, const flow *flows)
 
 /* One block, replaced by a longer one again and again. Steps must be known, or the line must be
  * outside of every module: a key/value cache within one long request grows in the same way. */
-static bool only_grows(const leak_search *search, size_t index)
+static bool only_grows(const hr__leak_search *search, size_t index)
 {
-    const group *own = &search->groups[index];
-    const flow *flows = &search->flows[index * search->bucket_count];
+    const hr__leak_group *own = &search->groups[index];
+    const hr__leak_flow *flows = &search->flows[index * search->bucket_count];
     hr__category category = hr__attribution_category(&search->given->attribution, own->context);
     if (category == HR__CATEGORY_KV_CACHE || own->alive_count > MOST_GROWING ||
         (!search->has_steps && category != HR__CATEGORY_OTHER))
@@ -365,11 +323,11 @@ static bool only_grows(const leak_search *search, size_t index)
     return moves >= FEWEST_STEPS && rises * 10 >= moves * 7 && !grows_with_load(search, flows);
 }
 
-static void judge_groups(leak_search *search)
+static void judge_groups(hr__leak_search *search)
 {
     for (size_t i = 0; i < search->group_count; i++) {
-        group *own = &search->groups[i];
-        const flow *flows = &search->flows[i * search->bucket_count];
+        hr__leak_group *own = &search->groups[i];
+        const hr__leak_flow *flows = &search->flows[i * search->bucket_count];
         if (goes_on(search, i)) {
             own->is_leak = true;
         } else if (only_grows(search, i)) {
@@ -383,268 +341,9 @@ static void judge_groups(leak_search *search)
     }
 }
 
-/* ---- telling --------------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
-typedef enum pattern { PATTERN_GRAPH, PATTERN_LIST, PATTERN_GROWING, PATTERN_OPTIMIZER } pattern;
-
-static bool is_of_pass(const leak_search *search, const group *own)
-{
-    hr__category category = hr__attribution_category(&search->given->attribution, own->context);
-    return category == HR__CATEGORY_FORWARD || category == HR__CATEGORY_BACKWARD ||
-           category == HR__CATEGORY_OTHER;
-}
-
-static pattern pattern_of(const leak_search *search, const group *own)
-{
-    if (own->is_growing)
-        return PATTERN_GROWING;
-    if (hr__attribution_is_in_optimizer(&search->given->attribution, own->context))
-        return PATTERN_OPTIMIZER;
-    return search->is_graph && is_of_pass(search, own) ? PATTERN_GRAPH : PATTERN_LIST;
-}
-
-/* A graph keeps the output of nearly every operation, a list those of one: how many different
- * stacks of forward passes leak, each a fair part of the whole, and how much of what the passes
- * asked for stayed. */
-static bool is_graph(const leak_search *search)
-{
-    const hr__case *given = search->given;
-    size_t count = 0;
-    uint64_t asked = 0, left = 0;
-    for (size_t i = 0; i < given->timeline.lifetime_count; i++) {
-        const hr__lifetime *lifetime = &given->timeline.lifetimes[i];
-        if (lifetime->begin < search->horizon &&
-            hr__attribution_category(&given->attribution, lifetime->context) ==
-                HR__CATEGORY_FORWARD)
-            asked += lifetime->size_bytes;
-    }
-    for (size_t i = 0; i < search->group_count; i++) {
-        const group *own = &search->groups[i];
-        if (!own->is_leak || own->is_growing ||
-            hr__attribution_category(&given->attribution, own->context) != HR__CATEGORY_FORWARD)
-            continue;
-        left += own->left_bytes;
-        count += own->left_bytes >= search->leaked_bytes / 100;
-    }
-    return count >= GRAPH_STACKS || left / GRAPH_PERCENT >= asked / 100 + 1;
-}
-
-typedef struct leak {
-    pattern pattern;
-    uint64_t bytes, block_count;
-    uint64_t bytes_per_step;
-    bool is_backward;          /* made by backward passes, on threads without frames */
-    hr__weighed_stack *stacks; /* owned */
-    size_t stack_count;
-} leak;
-
-/* In steps of the program; in slices of the trace where none are known. */
-static uint64_t bytes_per_step(const leak_search *search, size_t index)
-{
-    const flow *flows = &search->flows[index * search->bucket_count];
-    size_t first = search->first_bucket, end = search->usable_count;
-    uint64_t bytes = 0;
-    if (search->groups[index].is_growing)
-        bytes = (uint64_t)(flows[end - 1].between_bytes - flows[first - 1].between_bytes);
-    else
-        for (size_t k = first; k < end; k++)
-            bytes += flows[k].born_bytes - (flows[k].born_bytes < flows[k].died_bytes
-                                                ? flows[k].born_bytes
-                                                : flows[k].died_bytes);
-    uint64_t steps = (uint64_t)(end - first) * search->end_count / search->bucket_count;
-    return steps != 0 ? bytes / steps : 0;
-}
-
-static const char *title_of(const leak_search *search, const leak *found)
-{
-    hr__diagnosis_draft *draft = search->given->draft;
-    char total[HR__SIZE_TEXT_BYTES], rate[HR__SIZE_TEXT_BYTES];
-    hr__format_size(found->bytes, total);
-    hr__format_size(found->bytes_per_step, rate);
-    const char *what = found->pattern == PATTERN_GRAPH
-                           ? "A graph is kept, and activations of many steps are alive at once"
-                       : found->pattern == PATTERN_GROWING ? "One tensor becomes longer every step"
-                       : found->pattern == PATTERN_OPTIMIZER
-                           ? "An optimizer's state is made again and again"
-                           : "Blocks of one line are kept, step after step";
-    if (search->has_steps)
-        return hr__diagnosis_text(draft, "%s: %s so far, %s more each step.", what, total, rate);
-    return hr__diagnosis_text(draft, "%s: %s so far.", what, total);
-}
-
-static void add_remedies(hr__finding_draft *finding, const leak *found)
-{
-    hr__savings savings = hr__saves(found->bytes);
-    switch (found->pattern) {
-    case PATTERN_GRAPH:
-        hr__finding_remedy(finding, "add the number, not the tensor with its graph", savings,
-                           HR_BASIS_MEASURED, "none (item() waits for the GPU; detach() does not)",
-                           "total_loss += loss.item()          # not: total_loss += loss\n"
-                           "losses.append(loss.detach())       # where a tensor is needed");
-        hr__finding_remedy(finding, "cut the graph of what is carried into the next step", savings,
-                           HR_BASIS_MEASURED, "none, unless gradients are to reach back that far",
-                           "hidden = hidden.detach()");
-        hr__finding_remedy(finding, "do without retain_graph=True", savings, HR_BASIS_RULE, "none",
-                           "loss.backward()                    # frees the graph");
-        break;
-    case PATTERN_LIST:
-        hr__finding_remedy(finding, "keep it on the host, or not at all", savings,
-                           HR_BASIS_MEASURED, "a copy to the host for each",
-                           "kept.append(out.detach().cpu())    # in the hook or list at that line\n"
-                           "kept.clear()                       # when it has been used");
-        hr__finding_remedy(finding, "remove the hook when it has done its work", savings,
-                           HR_BASIS_RULE, "none",
-                           "handle = module.register_forward_hook(hook)\n...\nhandle.remove()");
-        break;
-    case PATTERN_GROWING:
-        hr__finding_remedy(finding, "collect on the host, and join once at the end", savings,
-                           HR_BASIS_MEASURED, "a copy to the host for each step",
-                           "parts.append(out.detach().cpu())\nall_out = torch.cat(parts)");
-        break;
-    case PATTERN_OPTIMIZER:
-        hr__finding_remedy(finding, "make the optimizer once, or let the old one go first", savings,
-                           HR_BASIS_MEASURED, "none",
-                           "optimizer = None                   # before making the next one\n"
-                           "optimizer = torch.optim.AdamW(model.parameters())");
-        break;
-    }
-}
-
-/* How long it will take. The card is known where it was given, or where it has run out. */
-static void tell_exhaustion(const leak_search *search, const leak *found,
-                            hr__finding_draft *finding)
-{
-    const hr__case *given = search->given;
-    uint64_t limit = given->options->card_bytes;
-    if (limit == 0 && given->failure.numbers.allowed_bytes != HR_UNKNOWN)
-        limit = given->failure.numbers.allowed_bytes;
-    if (!search->has_steps || found->bytes_per_step == 0)
-        return;
-    if (given->failure.has_happened) {
-        hr__finding_evidence(finding, "It ran out of memory after %zu steps.",
-                             search->end_count - 1);
-    } else if (limit != 0) {
-        uint64_t live = given->peak_bytes;
-        uint64_t left = live < limit ? (limit - live) / found->bytes_per_step : 0;
-        hr__finding_evidence(finding,
-                             "At this rate the card is full after %llu more steps, if nothing else "
-                             "grows.",
-                             (unsigned long long)left);
-    } else {
-        hr__finding_evidence(finding, "At this rate every GiB of the card lasts %llu steps.",
-                             (unsigned long long)((UINT64_C(1) << 30) / found->bytes_per_step));
-    }
-}
-
-static void tell(leak_search *search, leak *found)
-{
-    hr__case *given = search->given;
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "leak", found->bytes, "%s", title_of(search, found));
-    hr__doctor_places(given, found->stacks, found->stack_count, finding);
-    if (finding->where_count == 0 && found->is_backward)
-        hr__finding_where(finding, "%s",
-                          hr__doctor_place(given, hr__doctor_backward_context(given)));
-    const char *until = given->failure.has_happened                 ? "the failure"
-                        : search->horizon != given->horizon_instant ? "the peak of the run"
-                                                                    : "the end of the work";
-    if (found->stack_count == 0)
-        hr__finding_evidence(finding, "%llu blocks of one size, without a stack, stayed until %s.",
-                             (unsigned long long)found->block_count, until);
-    else
-        hr__finding_evidence(finding,
-                             "%llu block%s, asked for by %zu stack%s, stayed until %s; hardly any "
-                             "was given back.",
-                             (unsigned long long)found->block_count,
-                             found->block_count == 1 ? "" : "s", found->stack_count,
-                             found->stack_count == 1 ? "" : "s", until);
-    if (search->has_steps)
-        hr__finding_evidence(finding,
-                             "%zu steps were found by %s; at their beginning, in their middle and "
-                             "at their end new blocks come and stay.",
-                             search->end_count - 1, given->steps.basis);
-    else
-        hr__finding_evidence(finding,
-                             "No steps were found; the trace was cut into %d equal parts, and new "
-                             "blocks come and stay in nearly all of them.",
-                             SLICES);
-    tell_exhaustion(search, found, finding);
-    add_remedies(finding, found);
-}
-
-/* Groups belong to one leak if they make one graph, or else if they have one line. */
-static bool belongs(const leak_search *search, const group *first, const group *other)
-{
-    const hr__case *given = search->given;
-    pattern one = pattern_of(search, first);
-    if (one != pattern_of(search, other))
-        return false;
-    if (one == PATTERN_GRAPH || one == PATTERN_OPTIMIZER)
-        return true;
-    const hr__model *model = given->model;
-    hr__model_stack a = hr__model_stack_of(model, first->context);
-    hr__model_stack b = hr__model_stack_of(model, other->context);
-    size_t a_where = hr__attribution_where(&given->attribution, a);
-    size_t b_where = hr__attribution_where(&given->attribution, b);
-    if (a_where == HR__NO_FRAME || b_where == HR__NO_FRAME)
-        return a_where == b_where;
-    return model->frame_ids[a.first + a_where] == model->frame_ids[b.first + b_where];
-}
-
-/* The heaviest group that nobody has taken yet, or NULL. */
-static group *heaviest(leak_search *search)
-{
-    group *best = NULL;
-    for (size_t i = 0; i < search->group_count; i++) {
-        group *own = &search->groups[i];
-        if (own->is_leak && (best == NULL || own->left_bytes > best->left_bytes))
-            best = own;
-    }
-    return best;
-}
-
-static hr_status collect(leak_search *search, const group *first, leak *out)
-{
-    out->pattern = pattern_of(search, first);
-    out->stacks = hr__host_alloc(search->group_count * sizeof *out->stacks);
-    if (out->stacks == NULL)
-        return hr__fail_host_memory(search->group_count * sizeof *out->stacks, "a leak");
-    group lead = *first;
-    out->is_backward = hr__attribution_category(&search->given->attribution, lead.context) ==
-                       HR__CATEGORY_BACKWARD;
-    for (size_t i = 0; i < search->group_count; i++) {
-        group *own = &search->groups[i];
-        if (!own->is_leak || !belongs(search, &lead, own))
-            continue;
-        own->is_leak = false;
-        out->bytes += own->left_bytes;
-        out->block_count += own->left_count;
-        out->bytes_per_step += bytes_per_step(search, i);
-        if (own->key < search->given->model->stack_count)
-            out->stacks[out->stack_count++] =
-                (hr__weighed_stack){(uint32_t)own->key, own->left_bytes};
-    }
-    return HR_OK;
-}
-
-static hr_status tell_leaks(leak_search *search)
-{
-    search->is_graph = is_graph(search);
-    for (size_t told = 0; told < MOST_LEAKS; told++) {
-        group *first = heaviest(search);
-        if (first == NULL)
-            break;
-        leak found = {0};
-        hr_status status = collect(search, first, &found);
-        if (status == HR_OK && (told == 0 || found.bytes * 20 >= search->leaked_bytes))
-            tell(search, &found);
-        hr__host_free(found.stacks);
-        HR__TRY(status);
-    }
-    return HR_OK;
-}
-
-static hr_status search_and_tell(leak_search *search)
+static hr_status search_and_tell(hr__leak_search *search)
 {
     HR__TRY(choose_ends(search));
     HR__TRY(make_flows(search));
@@ -653,16 +352,17 @@ static hr_status search_and_tell(leak_search *search)
     judge_groups(search);
     uint64_t peak = search->given->peak_bytes;
     if (search->leaked_bytes < LEAST_LEAK_BYTES ||
-        search->leaked_bytes < peak / LEAST_LEAK_PER_PEAK)
+        search->leaked_bytes < peak / LEAST_LEAK_PER_PEAK ||
+        search->leaked_bytes < search->given->kept_graph_bytes / 8) /* its inputs, and the like */
         return HR_OK;
     search->given->leaked_bytes = search->leaked_bytes;
-    return tell_leaks(search);
+    return hr__leak_tell(search);
 }
 
 static hr_status search_up_to(hr__case *given, uint32_t horizon)
 {
-    leak_search search = {.given = given, .horizon = horizon};
-    if (horizon < SLICES)
+    hr__leak_search search = {.given = given, .horizon = horizon};
+    if (horizon < HR__LEAK_SLICES)
         return HR_OK;
     hr_status status = search_and_tell(&search);
     hr__host_free(search.ends);

@@ -23,7 +23,7 @@
  *
  * No amount of bytes is too small or too large for a leak, and no threshold is in bytes: all are
  * ratios of the log's own figures. The constants were chosen on simulated logs, of the kinds in
- * tests/unit/test_doctor_steps.c, not on recorded ones. */
+ * tests/unit/test_doctor_steps_simulated.c, not on recorded ones. */
 #include "doctor/step_trend.h"
 
 #include <stdint.h>

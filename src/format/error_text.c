@@ -16,20 +16,18 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "format/error_text_letters.h"
 #include "format/error_text_parts.h"
 #include "format/error_text_repeats.h"
 #include "format/error_text_tally.h"
 
 enum {
-    BUFFER_BYTES = 128 << 10,
+    BUFFER_BYTES = HR__LETTERS_BYTES,
     LOOK_BACK_BYTES = 2 << 10,
     LOOK_AHEAD_BYTES = 8 << 10, /* behind the limit, where more is to come */
     REGION_BACK_BYTES = 1 << 10,
     REGION_AHEAD_BYTES = 1 << 10, /* and more where a message needs it */
     REGION_MOST_AHEAD_BYTES = HR__REGION_BYTES - REGION_BACK_BYTES,
-    MARK_LETTERS = 256,        /* between two places whose origin is remembered */
-    MARK_BYTES = 1 << 10,      /* likewise, of raw bytes */
-    PIECE_BYTES = 256,         /* of a line without an end */
     LAST_WORD_BYTES = 1 << 10, /* what the longest word may stretch over, blanks included */
     SAMPLE_BYTES = 4 << 10,    /* of each buffer, to tell text from other things */
     READ_SLOTS = 1 << 10,
@@ -41,11 +39,6 @@ enum {
     NEW_WORDS_BYTES = 300      /* and so do words without numbers, if the same rank has them */
 };
 
-/* Where the letters at `letter` came from. */
-typedef struct mark {
-    uint32_t letter, raw;
-} mark;
-
 /* A text around a word that was read. */
 typedef struct read_text {
     uint64_t hash;           /* 0 = none */
@@ -54,9 +47,7 @@ typedef struct read_text {
 
 struct hr__error_scan {
     char raw[BUFFER_BYTES];
-    char letters[BUFFER_BYTES];
-    mark marks[BUFFER_BYTES / MARK_LETTERS + BUFFER_BYTES / MARK_BYTES + 2];
-    size_t mark_count;
+    hr__letters letters;  /* of what is searched now */
     size_t filled;        /* bytes in raw */
     size_t searched;      /* of them */
     size_t consumed;      /* of them: behind the last message */
@@ -366,124 +357,6 @@ static void read_word_once(hr__error_scan *scan, hr__word word, size_t at)
 
 /* ---- the search ------------------------------------------------------------------------------ */
 
-/* Where the letters of the text begin at raw byte `at`, the beginning of a line: behind its prefix.
- */
-static size_t skip_prefix(const hr__error_scan *scan, size_t at, size_t end)
-{
-    hr__line_rank rank;
-    const char *line_end = memchr(scan->raw + at, '\n', end - at);
-    size_t stop = line_end != NULL ? (size_t)(line_end - scan->raw) : end;
-    while (at < stop && scan->raw[at] == '\033')
-        at += hr__terminal_command(scan->raw + at, stop - at);
-    return at + hr__line_prefix(scan->raw + at, stop - at, &rank);
-}
-
-/* How many bytes at `text`, which begins with the escape character or '&', say nothing: a colour,
- * or a blank as HTML has it. */
-static size_t dropped_bytes(const char *text, size_t size_bytes)
-{
-    static const char blank[] = "&nbsp;";
-    if (text[0] == '\033')
-        return hr__terminal_command(text, size_bytes);
-    return size_bytes >= sizeof blank - 1 && memcmp(text, blank, sizeof blank - 1) == 0
-               ? sizeof blank - 1
-               : 0;
-}
-
-/* Squeezes the raw bytes from `*at` to `end`, of a line that ends at `line_end`, into letters,
- * colours left out. `*at` becomes `end`, or the end of a colour that reaches further. */
-static size_t squeeze_piece(hr__error_scan *scan, size_t *at, size_t end, size_t line_end,
-                            size_t count)
-{
-    const unsigned char *squeezed = hr__squeezed;
-    size_t here = *at;
-    while (here < end) {
-        const char *command = memchr(scan->raw + here, '\033', end - here);
-        size_t stop = command != NULL ? (size_t)(command - scan->raw) : end;
-        const char *blank = memchr(scan->raw + here, '&', stop - here);
-        stop = blank != NULL ? (size_t)(blank - scan->raw) : stop;
-        for (; here < stop; here++) {
-            unsigned char letter = squeezed[(unsigned char)scan->raw[here]];
-            scan->letters[count] = (char)letter;
-            count += letter != 0;
-        }
-        if (here >= end)
-            break;
-        size_t taken = dropped_bytes(scan->raw + here, line_end - here);
-        if (taken == 0) { /* '&' itself */
-            scan->letters[count++] = '&';
-            taken = 1;
-        }
-        here += taken;
-    }
-    *at = here;
-    return count;
-}
-
-static size_t line_end_of(const hr__error_scan *scan, size_t at, size_t end)
-{
-    const char *line_end = memchr(scan->raw + at, '\n', end - at);
-    return line_end != NULL ? (size_t)(line_end - scan->raw) : end;
-}
-
-/* Squeezes the lines of raw bytes into letters, without their prefixes. */
-static size_t squeeze_buffer(hr__error_scan *scan, size_t at, size_t end)
-{
-    size_t count = 0;
-    bool is_line_start = at == 0 ? scan->base == 0 : scan->raw[at - 1] == '\n';
-    scan->mark_count = 0;
-    for (; at < end; at++) { /* over the line end */
-        if (is_line_start)
-            at = skip_prefix(scan, at, end);
-        size_t line_end = line_end_of(scan, at, end);
-        is_line_start = true;
-        while (at < line_end) {
-            const mark *last = scan->mark_count > 0 ? &scan->marks[scan->mark_count - 1] : NULL;
-            if (last == NULL || count - last->letter >= MARK_LETTERS ||
-                at - last->raw >= MARK_BYTES)
-                scan->marks[scan->mark_count++] = (mark){(uint32_t)count, (uint32_t)at};
-            size_t piece_end = line_end - at > PIECE_BYTES ? at + PIECE_BYTES : line_end;
-            count = squeeze_piece(scan, &at, piece_end, line_end, count);
-        }
-    }
-    return count;
-}
-
-/* The raw byte that a letter came from: as squeeze_buffer() goes, from the last mark before it, or
- * from `*known`, which becomes the answer. */
-static size_t raw_of_letter(const hr__error_scan *scan, size_t letter, size_t end, mark *known)
-{
-    size_t first = 0, last = scan->mark_count;
-    while (last - first > 1) {
-        size_t middle = first + (last - first) / 2;
-        if (scan->marks[middle].letter <= letter)
-            first = middle;
-        else
-            last = middle;
-    }
-    mark here = scan->marks[first];
-    if (known->letter > here.letter && known->letter <= letter)
-        here = *known;
-    while (here.raw < end) {
-        char byte = scan->raw[here.raw];
-        size_t taken;
-        if (byte == '\n') {
-            here.raw = (uint32_t)skip_prefix(scan, here.raw + (size_t)1, end);
-        } else if ((byte == '\033' || byte == '&') &&
-                   (taken = dropped_bytes(scan->raw + here.raw,
-                                          line_end_of(scan, here.raw, end) - here.raw)) > 0) {
-            here.raw += (uint32_t)taken;
-        } else {
-            if (hr__squeezed[(unsigned char)byte] != 0 && here.letter++ == letter)
-                break;
-            here.raw++;
-        }
-    }
-    here.letter = (uint32_t)letter;
-    *known = here;
-    return here.raw;
-}
-
 /* "was killed by": no shell says so. */
 static bool is_inside_sentence(const hr__error_scan *scan, size_t at)
 {
@@ -519,7 +392,7 @@ static bool is_settled(const hr__error_scan *scan, hr__word word)
 static bool is_worth_reading(const hr__error_scan *scan, hr__word word, size_t at, size_t letter,
                              size_t letter_count)
 {
-    const char *text = scan->letters + letter;
+    const char *text = scan->letters.text + letter;
     size_t left = letter_count - letter;
     bool is_patient = scan->reading_count < MOST_READINGS;
     if (scan->fruitless_count > (is_patient ? MOST_FRUITLESS : FEW_FRUITLESS) &&
@@ -549,13 +422,14 @@ static void read_setting(hr__error_scan *scan, size_t letter, size_t letter_coun
     size_t behind = letter + strlen("expandablesegment");
     size_t back = letter < ADVICE_LETTERS ? letter : ADVICE_LETTERS;
     size_t ahead = letter_count - behind < ADVICE_LETTERS ? letter_count - behind : ADVICE_LETTERS;
-    if (memmem(scan->letters + letter - back, back, "try", 3) != NULL ||
-        memmem(scan->letters + behind, ahead, "toavoid", 7) != NULL ||
-        memmem(scan->letters + behind, ahead, "help", 4) != NULL)
+    if (memmem(scan->letters.text + letter - back, back, "try", 3) != NULL ||
+        memmem(scan->letters.text + behind, ahead, "toavoid", 7) != NULL ||
+        memmem(scan->letters.text + behind, ahead, "help", 4) != NULL)
         return;
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
         size_t length = strlen(yes[i]);
-        if (length <= letter_count - behind && memcmp(scan->letters + behind, yes[i], length) == 0)
+        if (length <= letter_count - behind &&
+            memcmp(scan->letters.text + behind, yes[i], length) == 0)
             scan->says_expandable = true;
     }
 }
@@ -564,15 +438,18 @@ static void read_setting(hr__error_scan *scan, size_t letter, size_t letter_coun
 static void search(hr__error_scan *scan, size_t limit)
 {
     size_t end = scan->filled - limit > LAST_WORD_BYTES ? limit + LAST_WORD_BYTES : scan->filled;
-    size_t letter_count = squeeze_buffer(scan, scan->searched, end);
+    bool is_line_start =
+        scan->searched == 0 ? scan->base == 0 : scan->raw[scan->searched - 1] == '\n';
+    size_t letter_count =
+        hr__letters_squeeze(&scan->letters, scan->raw, scan->searched, end, is_line_start);
     hr__word_cursor cursor = {0};
     hr__word_match match;
-    mark known = {0, 0};
+    hr__letter_mark known = {0, 0};
     scan->fruitless_count = 0;
-    while (hr__word_search_next(&scan->words, scan->letters, letter_count, &cursor, &match)) {
+    while (hr__word_search_next(&scan->words, scan->letters.text, letter_count, &cursor, &match)) {
         if (is_settled(scan, match.word))
             continue;
-        size_t at = raw_of_letter(scan, match.at, end, &known);
+        size_t at = hr__letters_raw_of(&scan->letters, scan->raw, match.at, end, &known);
         if (at >= limit)
             break;
         if (match.word == HR__WORD_SETTING_EXPANDABLE)

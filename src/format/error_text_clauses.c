@@ -1,217 +1,44 @@
 /* error_text_clauses.c - what a message says: which number is which.
  *
- * A number is known by what stands before and behind it. One table for all programs: their
- * phrases do not contradict each other, and a message that was cut, elided or put together by hand
- * still says what it says. The first number for a field stands, but the exact size in brackets
- * behind a rounded one takes its place.
- *
- * People retell messages in their own words ("22 GiB reserved against 12 GiB allocated"). Those
- * words are common ones, so they are only tried where the program's own phrases gave nothing. */
+ * How far a message reaches is found first; then each number in it is held against the table of
+ * clauses (error_text_clause_table.h). The first number for a field stands, but the exact size in
+ * brackets behind a rounded one takes its place. The loose clauses are only tried where the
+ * program's own phrases gave nothing. */
 #include "format/error_text_parts.h"
 
 #include <stddef.h>
 #include <string.h>
 
-typedef enum field {
-    FIELD_TRIED,
-    FIELD_TOTAL,
-    FIELD_FREE,
-    FIELD_ALLOCATED,
-    FIELD_RESERVED,
-    FIELD_UNALLOCATED,
-    FIELD_PROCESS,
-    FIELD_OTHER_PROCESS,
-    FIELD_ALLOWED,
-    FIELD_PRIVATE_POOL,
-    FIELD_OTHER,
-    FIELD_NEEDED,
-    FIELD_AVAILABLE,
-    FIELD_NONE
-} field;
-
-typedef struct clause {
-    const char *before, *behind; /* "" = anything */
-    uint8_t before_bytes, behind_bytes;
-    uint8_t field;
-    bool needs_unit; /* else a bare number means bytes */
-} clause;
-
-#define CLAUSE(before, behind, name, needs_unit)                                                   \
-    {                                                                                              \
-        before, behind, sizeof before - 1, sizeof behind - 1, FIELD_##name, needs_unit             \
-    }
-
-static const clause clauses[] = {
-    /* PyTorch */
-    CLAUSE("", "totalcapac", TOTAL, true),
-    CLAUSE("totalcapacityof", "", TOTAL, true),
-    CLAUSE("totalcapactyof", "", TOTAL, true),
-    CLAUSE("", "alreadyallocated", ALLOCATED, true),
-    CLAUSE("", "currentactive", NONE, true),
-    CLAUSE("ofwhich", "isfree", FREE, true),
-    CLAUSE("", "free;", FREE, true),
-    CLAUSE("", "free)", FREE, true),
-    CLAUSE("", "cached", UNALLOCATED, true),
-    CLAUSE("", "allowed;", ALLOWED, true),
-    CLAUSE("", "reservedintotal", RESERVED, true),
-    CLAUSE("", "isallocatedbypytorch", ALLOCATED, true),
-    CLAUSE("", "allocatedinprivatepool", PRIVATE_POOL, true),
-    CLAUSE("", "isreservedbypytorch", UNALLOCATED, true),
-    CLAUSE("thisprocesshas", "memoryinuse", PROCESS, true),
-    CLAUSE("has", "memoryinuse", OTHER_PROCESS, true),
-    CLAUSE("requestedsize:", "", TRIED, false),
-    CLAUSE("segmentreserveof", "", NONE, true),
-    CLAUSE("segmentisatleast", "", NONE, true),
-    CLAUSE("(free:", "", FREE, false),
-    CLAUSE(",total:", "", TOTAL, false),
-    CLAUSE("tryingtomap", "", TRIED, false),
-    CLAUSE("mpsallocated:", "", ALLOCATED, true),
-    CLAUSE("otherallocations:", "", OTHER, true),
-    CLAUSE("maxallowed:", "", ALLOWED, true),
-    /* PyTorch on cudaMallocAsync */
-    CLAUSE("currentlyallocated:", "", ALLOCATED, true),
-    CLAUSE("requested:", "", TRIED, true),
-    CLAUSE("devicelimit:", "", TOTAL, true),
-    CLAUSE("accordingtocuda):", "", FREE, true),
-    CLAUSE("memoryfraction):", "", ALLOWED, true),
-    /* vLLM */
-    CLAUSE("", "kvcacheisneeded", NEEDED, true),
-    CLAUSE("kvcachememory(", "", AVAILABLE, true),
-    /* Paddle, ONNX Runtime, CuPy, Julia, XLA on TPUs */
-    CLAUSE("availablememoryisonly", "", FREE, true),
-    CLAUSE("availablememoryof", "", FREE, false),
-    CLAUSE("", "memoryhasbeenallocated", ALLOCATED, true),
-    CLAUSE("allocatedsofar:", "", ALLOCATED, true),
-    CLAUSE("limitsetto:", "", ALLOWED, true),
-    CLAUSE("memorypoolusage:", "", ALLOCATED, true),
-    CLAUSE("", "reserved)", RESERVED, true),
-    CLAUSE("used", "of", NEEDED, true),
-    CLAUSE("of", "hbm", TOTAL, true),
-    /* what was asked for, in everybody's words */
-    CLAUSE("largerthan", "", NONE, true),
-    CLAUSE("morethan", "", NONE, true),
-    CLAUSE("toallocate", "", TRIED, false),
-    CLAUSE("toallocaterequestfor", "", TRIED, true),
-    CLAUSE("toalloc", "", TRIED, false),
-    CLAUSE("cannotallocate", "", TRIED, true),
-    CLAUSE("cantallocate", "", TRIED, true),
-    CLAUSE("couldnotallocate", "", TRIED, true),
-    CLAUSE("failedtoallocatememory:", "", TRIED, true),
-    CLAUSE("allocatetensorwith", "", TRIED, true),
-    CLAUSE("outofmemoryallocating", "", TRIED, true),
-    CLAUSE("outofmemorywhenallocating", "", TRIED, false),
-    CLAUSE("outofmemoryrequesting", "", TRIED, true),
-    CLAUSE("allocating", "", TRIED, true),
-    CLAUSE("attemptingtoreserve", "", TRIED, true),
-    CLAUSE("amountofgpumemory(", "", TRIED, true),
-    CLAUSE("bufferofsize", "", TRIED, false),
-    CLAUSE("buffer,size=", "", TRIED, true),
-    CLAUSE("invalidbuffersize:", "", TRIED, true),
-    CLAUSE("buffersizeof", "", ALLOWED, true),
-    CLAUSE("unabletommap", "", TRIED, true),
-    CLAUSE("allocsize:", "", TRIED, true),
-    CLAUSE("failedforsize::", "", TRIED, false),
-    CLAUSE("(needed", "", NEEDED, false),
-    CLAUSE(",available", "", AVAILABLE, false),
-    CLAUSE("\xe5\xb0\x9d\xe8\xaf\x95\xe5\x88\x86\xe9\x85\x8d", "", TRIED, true), /* Chinese */
-    CLAUSE("", "\xe6\x80\xbb\xe5\xae\xb9\xe9\x87\x8f", TOTAL, true),
-    CLAUSE("", "\xe5\xb7\xb2\xe5\x88\x86\xe9\x85\x8d", ALLOCATED, true),
-    CLAUSE("", "\xe5\x8f\xaf\xe7\x94\xa8", FREE, true),
-    CLAUSE("", "\xe7\xa9\xba\xe9\x97\xb2", FREE, true),
-    CLAUSE("", "\xe7\x94\xb1pytorch\xe6\x80\xbb\xe5\x85\xb1\xe4\xbf\x9d\xe7\x95\x99", RESERVED,
-           true),
-    CLAUSE("allocationof", "failed", TRIED, true), /* Rust */
-    CLAUSE("mallocofsize", "", TRIED, false),      /* Arrow */
-    CLAUSE("(requested", "", TRIED, true),
-    CLAUSE("requestedmemory:", "", TRIED, false), /* XGBoost */
-    CLAUSE("freememory:", "", FREE, false),
-    CLAUSE("systemmemory(", "", TRIED, true), /* Ollama */
-    CLAUSE("thanisavailable(", "", FREE, true),
-    CLAUSE("thereare", "free", FREE, true), /* XLA */
-    CLAUSE("allocationofsize", "", TRIED, false),
-    CLAUSE("memoryofsize:", "", TRIED, false),
-    CLAUSE("memoryofsize", "", TRIED, false),
-    CLAUSE("requestedbytesof", "", TRIED, false),
-    CLAUSE("cudacalloc", "", TRIED, true),
-    CLAUSE("cudacallocasync", "", TRIED, true),
-    CLAUSE("cudamalloc", "", TRIED, true),
-};
-
-static const clause loose_clauses[] = {
-    CLAUSE("", "reserved", RESERVED, true),
-    CLAUSE("reserved", "", RESERVED, true),
-    CLAUSE("reserved:", "", RESERVED, true),
-    CLAUSE("reserved=", "", RESERVED, true),
-    CLAUSE("reservedis", "", RESERVED, true),
-    CLAUSE("reservedmemory:", "", RESERVED, true),
-    CLAUSE("", "allocated", ALLOCATED, true),
-    CLAUSE("", "isallocated", ALLOCATED, true),
-    CLAUSE("", "wereallocated", ALLOCATED, true),
-    CLAUSE("allocated:", "", ALLOCATED, true),
-    CLAUSE("allocated=", "", ALLOCATED, true),
-    CLAUSE("allocatedmemory:", "", ALLOCATED, true),
-    CLAUSE("", "live", ALLOCATED, true),
-    CLAUSE("", "ofwhich", NONE, true),
-    CLAUSE("", "available", FREE, true),
-    CLAUSE("", "isavailable", FREE, true),
-    CLAUSE("", "areavailable", FREE, true),
-    CLAUSE("available:", "", FREE, true),
-    CLAUSE("butonly", "", FREE, true),
-    CLAUSE("", "free", FREE, true),
-    CLAUSE("", "isfree", FREE, true),
-    CLAUSE("", "arefree", FREE, true),
-    CLAUSE("", "wasfree", FREE, true),
-    CLAUSE("", "werefree", FREE, true),
-    CLAUSE("free:", "", FREE, true),
-    CLAUSE("free=", "", FREE, true),
-    CLAUSE("", "left", FREE, true),
-    CLAUSE("", "remaining", FREE, true),
-    CLAUSE("", "total", TOTAL, true),
-    CLAUSE("", "capacity", TOTAL, true),
-    CLAUSE("total:", "", TOTAL, true),
-    CLAUSE("total=", "", TOTAL, true),
-    CLAUSE("capacityof", "", TOTAL, true),
-    CLAUSE("capacity:", "", TOTAL, true),
-    CLAUSE("", "card", TOTAL, true),
-    CLAUSE("", "allowed", ALLOWED, true),
-    CLAUSE("limitof", "", ALLOWED, true),
-    CLAUSE("requested", "", TRIED, true),
-    CLAUSE("", "requested", TRIED, true),
-    CLAUSE("", "asked", TRIED, true),
-    CLAUSE("askedfor", "", TRIED, true),
-    CLAUSE("requestfor", "", TRIED, true),
-    CLAUSE("requestof", "", TRIED, true),
-    CLAUSE("tried:", "", TRIED, true),
-};
+#include "format/error_text_clause_table.h"
 
 /* More than any machine has: NVML's "not available", or 2^64 for no limit. */
 #define ABSURD_BYTES (UINT64_C(1) << 60)
 
 static const size_t field_offsets[] = {
-    [FIELD_TRIED] = offsetof(hr__error_report, tried_bytes),
-    [FIELD_TOTAL] = offsetof(hr__error_report, total_bytes),
-    [FIELD_FREE] = offsetof(hr__error_report, free_bytes),
-    [FIELD_ALLOCATED] = offsetof(hr__error_report, allocated_bytes),
-    [FIELD_RESERVED] = offsetof(hr__error_report, reserved_bytes),
-    [FIELD_UNALLOCATED] = offsetof(hr__error_report, unallocated_bytes),
-    [FIELD_PROCESS] = offsetof(hr__error_report, process_bytes),
-    [FIELD_OTHER_PROCESS] = offsetof(hr__error_report, other_process_bytes),
-    [FIELD_ALLOWED] = offsetof(hr__error_report, allowed_bytes),
-    [FIELD_PRIVATE_POOL] = offsetof(hr__error_report, private_pool_bytes),
-    [FIELD_OTHER] = offsetof(hr__error_report, other_bytes),
-    [FIELD_NEEDED] = offsetof(hr__error_report, needed_bytes),
-    [FIELD_AVAILABLE] = offsetof(hr__error_report, available_bytes),
+    [HR__SAID_TRIED] = offsetof(hr__error_report, tried_bytes),
+    [HR__SAID_TOTAL] = offsetof(hr__error_report, total_bytes),
+    [HR__SAID_FREE] = offsetof(hr__error_report, free_bytes),
+    [HR__SAID_ALLOCATED] = offsetof(hr__error_report, allocated_bytes),
+    [HR__SAID_RESERVED] = offsetof(hr__error_report, reserved_bytes),
+    [HR__SAID_UNALLOCATED] = offsetof(hr__error_report, unallocated_bytes),
+    [HR__SAID_PROCESS] = offsetof(hr__error_report, process_bytes),
+    [HR__SAID_OTHER_PROCESS] = offsetof(hr__error_report, other_process_bytes),
+    [HR__SAID_ALLOWED] = offsetof(hr__error_report, allowed_bytes),
+    [HR__SAID_PRIVATE_POOL] = offsetof(hr__error_report, private_pool_bytes),
+    [HR__SAID_OTHER] = offsetof(hr__error_report, other_bytes),
+    [HR__SAID_NEEDED] = offsetof(hr__error_report, needed_bytes),
+    [HR__SAID_AVAILABLE] = offsetof(hr__error_report, available_bytes),
 };
 
-/* Not of FIELD_NONE. */
-static uint64_t get_field(const hr__error_report *report, field which)
+/* Not of HR__SAID_NONE. */
+static uint64_t get_field(const hr__error_report *report, hr__error_said which)
 {
     uint64_t bytes;
     memcpy(&bytes, (const char *)report + field_offsets[which], sizeof bytes);
     return bytes;
 }
 
-static void put_field(hr__error_report *report, field which, uint64_t bytes)
+static void put_field(hr__error_report *report, hr__error_said which, uint64_t bytes)
 {
     memcpy((char *)report + field_offsets[which], &bytes, sizeof bytes);
 }
@@ -219,14 +46,14 @@ static void put_field(hr__error_report *report, field which, uint64_t bytes)
 void hr__error_report_init(hr__error_report *report)
 {
     memset(report, 0, sizeof *report);
-    for (field i = FIELD_TRIED; i < FIELD_NONE; i++)
+    for (hr__error_said i = HR__SAID_TRIED; i < HR__SAID_NONE; i++)
         put_field(report, i, HR__UNKNOWN_BYTES);
     report->device = report->rank = -1;
 }
 
 bool hr__error_report_has_numbers(const hr__error_report *report)
 {
-    for (field i = FIELD_TRIED; i < FIELD_NONE; i++)
+    for (hr__error_said i = HR__SAID_TRIED; i < HR__SAID_NONE; i++)
         if (get_field(report, i) != HR__UNKNOWN_BYTES)
             return true;
     return false;
@@ -240,11 +67,12 @@ typedef struct reading {
     size_t first, end; /* letters that belong to the message, at most */
     size_t parts_end;  /* behind the last part that was read */
     size_t number_end; /* of the last number, with its field */
-    field number_field;
+    hr__error_said number_field;
     bool is_tried_exact;
 } reading;
 
-static bool fits(const reading *message, const hr__error_number *number, const clause *row)
+static bool fits(const reading *message, const hr__error_number *number,
+                 const hr__error_clause *row)
 {
     const char *letters = message->region->letters;
     if (!number->has_unit && row->needs_unit)
@@ -259,8 +87,8 @@ static bool fits(const reading *message, const hr__error_number *number, const c
     return memcmp(letters + number->first - row->before_bytes, row->before, row->before_bytes) == 0;
 }
 
-static const clause *find_clause(const reading *message, const hr__error_number *number,
-                                 const clause *table, size_t count)
+static const hr__error_clause *find_clause(const reading *message, const hr__error_number *number,
+                                           const hr__error_clause *table, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (fits(message, number, &table[i]))
@@ -285,19 +113,19 @@ static bool is_same_request(uint64_t bytes, uint64_t exact_bytes)
 }
 
 /* Was it taken, or is it what is known already? */
-static bool set_field(reading *message, field which, const hr__error_number *number)
+static bool set_field(reading *message, hr__error_said which, const hr__error_number *number)
 {
-    bool may_be_absurd = which == FIELD_TRIED || which == FIELD_FREE;
-    if (which == FIELD_OTHER_PROCESS)
+    bool may_be_absurd = which == HR__SAID_TRIED || which == HR__SAID_FREE;
+    if (which == HR__SAID_OTHER_PROCESS)
         add_other_process(message->report, number->bytes);
-    if (which == FIELD_OTHER_PROCESS || which == FIELD_NONE)
+    if (which == HR__SAID_OTHER_PROCESS || which == HR__SAID_NONE)
         return false;
     uint64_t known = get_field(message->report, which);
-    bool is_better = which == FIELD_TRIED && number->is_exact && !message->is_tried_exact &&
+    bool is_better = which == HR__SAID_TRIED && number->is_exact && !message->is_tried_exact &&
                      is_same_request(known, number->bytes);
     if (known != HR__UNKNOWN_BYTES && !is_better)
         return known == number->bytes;
-    if (which == FIELD_TRIED)
+    if (which == HR__SAID_TRIED)
         message->is_tried_exact = number->is_exact;
     if (may_be_absurd || number->bytes < ABSURD_BYTES)
         put_field(message->report, which, number->bytes);
@@ -324,8 +152,8 @@ static bool read_pair(reading *message, const hr__error_number *first)
         return false;
     hr__error_number shared = *first;
     shared.bytes = hr__error_number_in(first, second.log2);
-    (void)set_field(message, FIELD_FREE, &shared);
-    (void)set_field(message, FIELD_TOTAL, &second);
+    (void)set_field(message, HR__SAID_FREE, &shared);
+    (void)set_field(message, HR__SAID_TOTAL, &second);
     message->parts_end = second.end;
     return true;
 }
@@ -346,7 +174,7 @@ static bool is_desired(const reading *message, const hr__error_number *number)
 }
 
 /* Between two parts of a message there are few letters; behind a gap something else goes on. */
-static void read_numbers(reading *message, size_t at, const clause *table, size_t count)
+static void read_numbers(reading *message, size_t at, const hr__error_clause *table, size_t count)
 {
     enum { MOST_GAP = 260 };
     hr__error_number number;
@@ -356,19 +184,19 @@ static void read_numbers(reading *message, size_t at, const clause *table, size_
          hr__error_number_next(message->region, here, message->end, &number); here = number.end) {
         if (number.first > last && number.first - last > MOST_GAP)
             break;
-        const clause *found = find_clause(message, &number, table, count);
+        const hr__error_clause *found = find_clause(message, &number, table, count);
         if (is_exact_again(message, &number)) {
             put_field(message->report, message->number_field, number.bytes);
             message->parts_end = number.end;
         } else if (found != NULL) {
-            bool is_taken = set_field(message, (field)found->field, &number);
-            message->number_field = (field)found->field;
+            bool is_taken = set_field(message, (hr__error_said)found->said, &number);
+            message->number_field = (hr__error_said)found->said;
             message->number_end = is_taken ? number.end : 0;
             if (number.end + found->behind_bytes > message->parts_end)
                 message->parts_end = number.end + found->behind_bytes;
         } else if (message->report->kind == HR__ERROR_VLLM) {
             if (is_desired(message, &number)) {
-                (void)set_field(message, FIELD_NEEDED, &number);
+                (void)set_field(message, HR__SAID_NEEDED, &number);
                 message->parts_end = number.end;
             } else if (read_pair(message, &number)) {
                 number.end = message->parts_end;
@@ -594,12 +422,12 @@ size_t hr__error_read_clauses(const hr__region *region, const hr__error_rule *ru
     if (is_torch(report->kind) && (rule->flags & (HR__RULE_PART | HR__RULE_SUMMARY)) == 0)
         message.first = first_of_line(region, first, place->start);
     message.end = message_end(region, report->kind, place);
-    read_numbers(&message, at, clauses, sizeof clauses / sizeof *clauses);
+    read_numbers(&message, at, hr__error_clauses, hr__error_clause_count);
     bool has_state = report->total_bytes != HR__UNKNOWN_BYTES ||
                      report->allocated_bytes != HR__UNKNOWN_BYTES ||
                      report->reserved_bytes != HR__UNKNOWN_BYTES;
     if ((is_torch(report->kind) || (rule->flags & HR__RULE_SUMMARY) != 0) && !has_state)
-        read_numbers(&message, at, loose_clauses, sizeof loose_clauses / sizeof *loose_clauses);
+        read_numbers(&message, at, hr__loose_error_clauses, hr__loose_error_clause_count);
     conclude_reserved(report);
     report->device = find_device(&message, place->start, at);
     report->is_warning =

@@ -1,10 +1,10 @@
 /* error_text_parts.h - what the files of the error scanner share.
  *
  * error_text.c scans; error_text_tally.c counts, error_text_repeats.c knows lines that repeat;
- * error_text_words.c finds words;
+ * error_text_letters.c squeezes the text and error_text_words.c finds words in it;
  * error_text_region.c and error_text_prefix.c clean what is around them; error_text_kinds.c and its
- * two tables say whose message it is, error_text_mentions.c that it is none; error_text_clauses.c
- * and error_text_numbers.c read what the message says. */
+ * two tables say whose message it is, error_text_mentions.c that it is none; error_text_clauses.c,
+ * its table and error_text_numbers.c read what the message says. */
 #ifndef HR_FORMAT_ERROR_TEXT_PARTS_H
 #define HR_FORMAT_ERROR_TEXT_PARTS_H
 

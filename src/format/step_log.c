@@ -2,18 +2,9 @@
  *
  * Most texts that come here are no step logs, and large: so a line is first asked, quickly, whether
  * it has a word of memory or a unit of bytes in it (step_log_hints.c). Those that have are read
- * closely (step_log_lines.h), and what they say is a *sighting*. Sightings of one form, one name
- * and one rank make a *series*. There are a few of them at a time, since one text may hold several
- * logs; when another one comes, the one with the fewest points goes.
- *
- * A series holds a bounded number of points. When it is full every second one is dropped, and from
- * then on only every second, fourth, eighth sighting is kept: what remains is spread evenly. Where
- * so many are not kept, not all need be looked for: lines are then sampled, at random, so that no
- * rhythm of the log falls in step with ours.
- *
- * Reading closely is slow, and a log may be full of lines that have a hint and say nothing. So the
- * *shapes* of such lines, numbers left out, are remembered, and a line of a known shape is passed
- * over. Where there is no end of new shapes, lines are sampled.
+ * closely (step_log_lines.h), and what they say is a *sighting*: a point of some series
+ * (step_log_series.h). Where more are found than are kept, or too many lines are read in vain, not
+ * all are read (step_log_shapes.h).
  *
  * Lines end with a line feed. What a progress bar overwrites ends with a carriage return, and is a
  * line of its own. A line that does not fit the buffer is cut behind a carriage return or a closing
@@ -25,233 +16,39 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "format/step_log_lines.h"
-
-#define MIB (1024.0 * 1024.0)
-#define GIB (1024.0 * MIB)
+#include "format/step_log_series.h"
+#include "format/step_log_shapes.h"
 
 enum {
     LINE_BYTES = 64 << 10,
-    MOST_SERIES = 32,
-    FEWEST_POINTS = 3,
-    MANY_POINTS = 10,      /* with steps: enough in a text of any length */
-    LEAST_SHARE = 50,      /* one line in so many, where there are fewer points */
-    LEAST_SHARE_BARE = 2,  /* of sizes that stand alone */
-    FEW_LINES = 32,        /* that are all looked at */
-    SHAPE_SLOTS = 4096,    /* a power of two */
-    MOST_VAIN = 4096,      /* lines or objects read in vain, until one in two is left out */
-    FIRST_POINTS = 64,     /* room for */
     MOST_OPEN_LINES = 4096 /* of an object that is spread over lines and does not end */
 };
 
-typedef enum log_form { FORM_JSON, FORM_TABLE, FORM_TEXT } log_form;
-
-static const char *const form_names[] = {"JSON lines", "CSV", "text"};
-
-typedef enum memory_kind { OF_CARD, OF_FREE, OF_SHARE, OF_HOST } memory_kind;
-
-/* Numbers as they were written; NAN-free. reserved < 0: not said. */
-typedef struct raw_point {
-    double step, allocated, reserved;
-} raw_point;
-
-typedef struct series {
-    raw_point *points; /* owned */
-    size_t count, capacity;
-    uint64_t found_count; /* sightings; those in lines that were passed over are estimated */
-    uint64_t next_kept, stride;
-    log_form form;
-    memory_kind kind;
-    int rank, weight;
-    bool has_step, has_unit, is_peak;
-    bool is_plain, is_bare; /* all of them: see hr__sighting */
-    bool has_fraction;      /* numbers that are not whole */
-    bool is_epoch;
-    double largest;
-    char name[HR__STEP_LOG_NAME_BYTES];
-} series;
-
 struct hr__step_log_scan {
-    series all[MOST_SERIES];
-    size_t series_count;
+    hr__step_series_set series;
     hr__step_json json;
     hr__step_table table;
     size_t open_lines;       /* since an object was opened or a point found */
-    uint64_t sighted_count;  /* sightings so far, of any form */
     uint64_t sighted_before; /* the last object of a list */
-    uint64_t line_count;
-    uint64_t blank_count; /* lines that are empty, of the first FEW_LINES */
-    uint64_t sampling;    /* one line in so many is read: a power of two */
+    hr__step_lines lines;
     uint64_t line_weight; /* how many lines this one stands for */
-    uint64_t dice;
-    uint64_t vain_count;   /* since the sampling last changed */
-    uint64_t *shapes;      /* owned: of lines that said nothing; 0 = none */
+    hr__step_sampler sampler;
     uint64_t header_shape; /* of the last table */
     uint64_t table_rows;   /* that it had so far */
     bool is_skipping;      /* the rest of an overlong line */
-    bool has_failed;       /* host memory, while the walk went on */
     size_t carried;
-    hr__step_point *result; /* owned */
-    hr__step_log others[MOST_SERIES];
     char line[LINE_BYTES];  /* what came of the last line so far */
     char clean[LINE_BYTES]; /* a line without colours */
 };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-static bool is_same(const series *known, log_form form, memory_kind kind,
-                    const hr__sighting *sighting, bool has_unit)
+/* Where only every so many sightings are kept, lines are read twice as often as that, no more. */
+static void note_point(hr__step_log_scan *scan, hr__step_form form, const hr__sighting *sighting)
 {
-    return known->form == form && known->kind == kind && known->rank == sighting->rank &&
-           known->is_epoch == sighting->is_epoch && known->has_unit == has_unit &&
-           known->has_step == (sighting->step_weight != 0) &&
-           strcmp(known->name, sighting->name) == 0;
-}
-
-static series *find_series(hr__step_log_scan *scan, log_form form, memory_kind kind,
-                           const hr__sighting *sighting, bool has_unit)
-{
-    series *fewest = &scan->all[0];
-    for (size_t i = 0; i < scan->series_count; i++) {
-        if (is_same(&scan->all[i], form, kind, sighting, has_unit))
-            return &scan->all[i];
-        if (scan->all[i].count < fewest->count)
-            fewest = &scan->all[i];
-    }
-    series *made = scan->series_count < MOST_SERIES ? &scan->all[scan->series_count++] : fewest;
-    hr__host_free(made->points);
-    *made = (series){
-        .stride = 1,
-        .form = form,
-        .kind = kind,
-        .is_plain = true,
-        .is_bare = true,
-        .rank = sighting->rank,
-        .has_step = sighting->step_weight != 0,
-        .has_unit = has_unit,
-        .is_epoch = sighting->is_epoch,
-    };
-    memcpy(made->name, sighting->name, sizeof made->name);
-    return made;
-}
-
-static bool make_room(series *to)
-{
-    if (to->count < to->capacity)
-        return true;
-    if (to->capacity == HR__STEP_LOG_MOST) {
-        to->count /= 2;
-        for (size_t i = 0; i < to->count; i++)
-            to->points[i] = to->points[2 * i];
-        to->stride *= 2;
-        to->next_kept = to->count * to->stride;
-        return true;
-    }
-    size_t capacity = to->capacity != 0 ? 2 * to->capacity : FIRST_POINTS;
-    raw_point *grown = hr__host_realloc(to->points, capacity * sizeof *grown);
-    if (grown == NULL)
-        return false;
-    to->points = grown;
-    to->capacity = capacity;
-    return true;
-}
-
-_Static_assert(HR__STEP_LOG_MOST % FIRST_POINTS == 0 &&
-                   (HR__STEP_LOG_MOST & (HR__STEP_LOG_MOST - 1)) == 0,
-               "doubling arrives at the most there may be");
-
-/* Whatever memory the line names is the one that counts; a unit that is said for one figure is the
- * other one's, too. */
-static hr__sighting settled(const hr__sighting *sighting)
-{
-    hr__sighting seen = *sighting;
-    if (seen.allocated_weight == 0) {
-        seen.allocated = seen.reserved;
-        seen.allocated_unit_bytes = seen.reserved_unit_bytes;
-        seen.allocated_weight = seen.reserved_weight;
-        seen.reserved_weight = 0;
-    } else if (seen.reserved_weight != 0) {
-        if (seen.allocated_unit_bytes == 0)
-            seen.allocated_unit_bytes = seen.reserved_unit_bytes;
-        if (seen.reserved_unit_bytes == 0)
-            seen.reserved_unit_bytes = seen.allocated_unit_bytes;
-    }
-    return seen;
-}
-
-static void note_one(hr__step_log_scan *scan, log_form form, memory_kind kind,
-                     const hr__sighting *sighting)
-{
-    hr__sighting seen = settled(sighting);
-    bool has_unit = seen.allocated_unit_bytes != 0;
-    series *to = find_series(scan, form, kind, &seen, has_unit);
-    to->is_plain = to->is_plain && seen.is_plain;
-    to->is_bare = to->is_bare && seen.is_bare;
-    scan->sighted_count++;
-    to->found_count += scan->line_weight;
-    if (to->found_count <= to->next_kept)
-        return;
-    if (!make_room(to)) {
-        scan->has_failed = true;
-        return;
-    }
-    if (scan->sampling < to->stride / 2)
-        scan->sampling = to->stride / 2;
-    to->next_kept += to->stride;
-    double whole = (double)(uint64_t)seen.allocated;
-    to->weight = seen.allocated_weight;
-    to->is_peak = seen.is_peak;
-    to->has_fraction = to->has_fraction || whole < seen.allocated;
-    to->largest = seen.allocated > to->largest ? seen.allocated : to->largest;
-    to->points[to->count] = (raw_point){
-        .step = to->has_step ? seen.step : (double)(to->count * to->stride),
-        .allocated = seen.allocated * (has_unit ? seen.allocated_unit_bytes : 1),
-        .reserved = seen.reserved_weight != 0
-                        ? seen.reserved * (has_unit ? seen.reserved_unit_bytes : 1)
-                        : -1,
-    };
-    to->count++;
-}
-
-static void note_reading(hr__step_log_scan *scan, log_form form, memory_kind kind,
-                         const hr__sighting *sighting, const hr__reading *reading)
-{
-    hr__sighting seen = *sighting;
-    seen.allocated = reading->value;
-    seen.allocated_unit_bytes = reading->unit_bytes;
-    seen.allocated_weight = reading->weight;
-    seen.reserved_weight = 0;
-    seen.is_peak = reading->is_peak;
-    memcpy(seen.name, reading->name, sizeof seen.name);
-    note_one(scan, form, kind, &seen);
-}
-
-/* Every other device that the line names is a rank of its own, unless ranks are something else. */
-static void note_devices(hr__step_log_scan *scan, log_form form, const hr__sighting *sighting)
-{
-    if (sighting->rank != sighting->memory_device)
-        return;
-    for (size_t i = 0; i < sighting->device_count; i++) {
-        hr__sighting seen = *sighting;
-        seen.rank = sighting->devices[i].device;
-        seen.allocated = sighting->devices[i].value;
-        seen.allocated_unit_bytes = sighting->devices[i].unit_bytes;
-        seen.reserved_weight = 0;
-        note_one(scan, form, OF_CARD, &seen);
-    }
-}
-
-static void note_point(hr__step_log_scan *scan, log_form form, const hr__sighting *sighting)
-{
-    if (sighting->allocated_weight != 0 || sighting->reserved_weight != 0) {
-        note_one(scan, form, OF_CARD, sighting);
-        note_devices(scan, form, sighting);
-    } else if (sighting->free.weight != 0) {
-        note_reading(scan, form, OF_FREE, sighting, &sighting->free);
-    } else if (sighting->share.weight != 0) {
-        note_reading(scan, form, OF_SHARE, sighting, &sighting->share);
-    }
-    if (sighting->host.weight != 0)
-        note_reading(scan, form, OF_HOST, sighting, &sighting->host);
+    hr__step_series_note(&scan->series, form, sighting, scan->line_weight);
+    if (scan->sampler.sampling < scan->series.most_stride / 2)
+        scan->sampler.sampling = scan->series.most_stride / 2;
 }
 
 static void note_json(void *context, const hr__sighting *sighting)
@@ -260,80 +57,20 @@ static void note_json(void *context, const hr__sighting *sighting)
     hr__sighting seen = *sighting;
     scan->open_lines = 0;
     seen.is_plain = seen.step_weight != 0;
-    note_point(scan, FORM_JSON, &seen);
-}
-
-/* ---- what is passed over --------------------------------------------------------------------- */
-
-/* One more line or object that was read and said nothing. */
-static void note_vain(hr__step_log_scan *scan)
-{
-    if (++scan->vain_count < MOST_VAIN)
-        return;
-    scan->vain_count = 0;
-    scan->sampling *= scan->sampling < UINT64_C(1) << 30 ? 2 : 1;
-}
-
-/* Is this line left out? A generator of 64 bits is enough, and the same for every reader. */
-static bool is_passed_over(hr__step_log_scan *scan)
-{
-    if (scan->sampling == 1)
-        return false;
-    scan->dice = scan->dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return ((scan->dice >> 33) & (scan->sampling - 1)) != 0;
+    note_point(scan, HR__STEP_FORM_JSON, &seen);
 }
 
 /* An object in a list: is it left out? */
 static bool passes_object(void *context)
 {
     hr__step_log_scan *scan = context;
-    if (is_passed_over(scan))
+    if (hr__step_line_is_passed_over(&scan->sampler))
         return true;
-    scan->line_weight = scan->sampling;
-    if (scan->sighted_count == scan->sighted_before)
-        note_vain(scan); /* the one before */
-    scan->sighted_before = scan->sighted_count;
+    scan->line_weight = scan->sampler.sampling;
+    if (scan->series.sighted_count == scan->sighted_before)
+        hr__step_line_was_vain(&scan->sampler); /* the one before */
+    scan->sighted_before = scan->series.sighted_count;
     return false;
-}
-
-/* Eight bytes with every digit made a 0. */
-static uint64_t without_digits(uint64_t bytes)
-{
-    const uint64_t low = UINT64_C(0x0101010101010101), high = low << 7, zeros = low * '0';
-    uint64_t folded = bytes ^ zeros; /* digits are below ten */
-    uint64_t is_no_digit = (folded | ((folded & ~high) + low * (128 - 10))) & high;
-    uint64_t digits = ((~is_no_digit & high) >> 7) * 255;
-    return (bytes & ~digits) | (zeros & digits);
-}
-
-/* What a line says, but for its digits; their number counts. Never 0. */
-static uint64_t shape_of(const char *line, size_t size)
-{
-    uint64_t shape = size, bytes;
-    for (; size != 0;) {
-        size_t taken = size < sizeof bytes ? size : sizeof bytes;
-        bytes = 0;
-        if (taken == sizeof bytes)
-            memcpy(&bytes, line, sizeof bytes);
-        else
-            memcpy(&bytes, line, taken);
-        shape = (shape ^ without_digits(bytes)) * UINT64_C(0x9E3779B97F4A7C15);
-        shape ^= shape >> 32;
-        line += taken;
-        size -= taken;
-    }
-    return shape != 0 ? shape : 1;
-}
-
-static bool is_known_shape(const hr__step_log_scan *scan, uint64_t shape)
-{
-    return scan->shapes[shape % SHAPE_SLOTS] == shape;
-}
-
-static void note_shape(hr__step_log_scan *scan, uint64_t shape)
-{
-    if (shape != 0)
-        scan->shapes[shape % SHAPE_SLOTS] = shape;
 }
 
 /* ---- a line, closely ------------------------------------------------------------------------- */
@@ -419,7 +156,7 @@ static bool continue_json(hr__step_log_scan *scan, const char *line, size_t size
 
 static bool read_json(hr__step_log_scan *scan, const char *line, size_t size)
 {
-    uint64_t before = scan->sighted_count;
+    uint64_t before = scan->series.sighted_count;
     bool is_whole_line = begins_as_json(line, size);
     size_t begin = is_whole_line ? 0 : find_object(line, size);
     if (begin == SIZE_MAX)
@@ -429,7 +166,7 @@ static bool read_json(hr__step_log_scan *scan, const char *line, size_t size)
     hr__step_json_walk(&scan->json, line + begin, size - begin);
     if (!is_whole_line)
         hr__step_json_reset(&scan->json);
-    return scan->sighted_count != before || scan->json.depth != 0;
+    return scan->series.sighted_count != before || scan->json.depth != 0;
 }
 
 /* A header that had no rows was none: one that comes again need not be read. */
@@ -438,8 +175,8 @@ static bool read_header(hr__step_log_scan *scan, const char *line, size_t size, 
     if (!hr__step_table_read_header(&scan->table, line, size))
         return false;
     if (scan->table_rows == 0) {
-        note_shape(scan, scan->header_shape);
-        note_vain(scan);
+        hr__step_shape_remember(&scan->sampler, scan->header_shape);
+        hr__step_line_was_vain(&scan->sampler);
     }
     scan->header_shape = shape;
     scan->table_rows = 0;
@@ -458,9 +195,10 @@ static bool read_closely(hr__step_log_scan *scan, const char *line, size_t size,
     }
     if (size != 0 && read_json(scan, line, size))
         return true;
-    if (!hr__step_text_read(line, size, scan->sighted_count < FEWEST_POINTS, &sighting))
+    if (!hr__step_text_read(line, size, scan->series.sighted_count < HR__STEP_LOG_FEWEST,
+                            &sighting))
         return size != 0 && read_header(scan, line, size, shape);
-    note_point(scan, FORM_TEXT, &sighting);
+    note_point(scan, HR__STEP_FORM_TEXT, &sighting);
     return true;
 }
 
@@ -484,25 +222,25 @@ static void read_part(hr__step_log_scan *scan, const char *line, size_t size, bo
     while (size != 0 && is_blank(line[size - 1]))
         size--;
     scan->line_weight = 1;
-    scan->blank_count += size == 0 && is_first;
+    scan->lines.blank_count += size == 0 && is_first;
     if (size == 0 || continue_json(scan, line, size))
         return;
     bool may_open = opens_json(line, size, is_at_margin);
-    uint64_t shape = shape_of(line, size);
-    bool is_known = is_known_shape(scan, shape);
+    uint64_t shape = hr__step_shape(line, size);
+    bool is_known = hr__step_shape_is_known(&scan->sampler, shape);
     bool has_hint = !is_known && hr__step_hint_in_line(line, size);
     if (!has_hint && may_open)
         (void)read_json(scan, line, size);
-    if ((!has_hint && !scan->table.is_open) || is_passed_over(scan))
+    if ((!has_hint && !scan->table.is_open) || hr__step_line_is_passed_over(&scan->sampler))
         return;
-    scan->line_weight = scan->sampling;
+    scan->line_weight = scan->sampler.sampling;
     if (hr__step_table_read_row(&scan->table, line, size, &sighting)) {
         sighting.is_plain = sighting.step_weight != 0;
         scan->table_rows++;
-        note_point(scan, FORM_TABLE, &sighting);
+        note_point(scan, HR__STEP_FORM_TABLE, &sighting);
     } else if (has_hint && !read_closely(scan, line, size, shape)) {
-        note_shape(scan, shape);
-        note_vain(scan);
+        hr__step_shape_remember(&scan->sampler, shape);
+        hr__step_line_was_vain(&scan->sampler);
     }
 }
 
@@ -559,13 +297,6 @@ static void end_carried_line(hr__step_log_scan *scan)
     scan->carried = 0;
 }
 
-static hr_status status_of(const hr__step_log_scan *scan)
-{
-    return scan->has_failed ? hr__fail_host_memory(HR__STEP_LOG_MOST * sizeof(raw_point),
-                                                   "the points of a step log")
-                            : HR_OK;
-}
-
 /* Is a line of interest for its own sake only, and not for what came before it? */
 static bool is_idle(const hr__step_log_scan *scan)
 {
@@ -576,16 +307,16 @@ static bool is_idle(const hr__step_log_scan *scan)
 hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const char *bytes, size_t size_bytes)
 {
     if (size_bytes == 0)
-        return status_of(scan);
+        return hr__step_series_status(&scan->series);
     const char *end = bytes + size_bytes, *line_end;
     while (bytes != end) {
-        if (scan->line_count >= FEW_LINES && is_idle(scan))
-            bytes += hr__step_dull_bytes(bytes, (size_t)(end - bytes), &scan->line_count);
+        if (scan->lines.count >= HR__STEP_LOG_FEW_LINES && is_idle(scan))
+            bytes += hr__step_dull_bytes(bytes, (size_t)(end - bytes), &scan->lines.count);
         line_end = memchr(bytes, '\n', (size_t)(end - bytes));
         if (line_end == NULL)
             break;
         size_t size = (size_t)(line_end - bytes);
-        scan->line_count++;
+        scan->lines.count++;
         if (scan->carried == 0 && !scan->is_skipping && size < LINE_BYTES) {
             read_line(scan, bytes, size);
         } else {
@@ -595,150 +326,16 @@ hr_status hr__step_log_scan_feed(hr__step_log_scan *scan, const char *bytes, siz
         bytes = line_end + 1;
     }
     carry(scan, bytes, (size_t)(end - bytes));
-    return status_of(scan);
-}
-
-/* ---- the result ------------------------------------------------------------------------------ */
-
-/* A few lines that look like one, in a long text that does not, are no step log; those without a
- * step are taken for one even less. One or two that cannot be anything else are, where there is
- * nothing else but perhaps a header. */
-static bool is_log(const hr__step_log_scan *scan, const series *found)
-{
-    uint64_t share = found->is_bare ? LEAST_SHARE_BARE : LEAST_SHARE;
-    bool is_much_of_it = found->found_count * share >= scan->line_count;
-    bool is_many = found->has_step && found->found_count >= MANY_POINTS;
-    uint64_t blank_count = scan->blank_count + (found->form == FORM_TABLE);
-    bool is_all =
-        scan->line_count < FEW_LINES && found->found_count + blank_count >= scan->line_count;
-    if (found->found_count < FEWEST_POINTS)
-        return found->is_plain && is_all;
-    return is_many || is_much_of_it;
-}
-
-static bool is_better(const series *one, const series *other)
-{
-    if ((one->kind == OF_HOST) != (other->kind == OF_HOST))
-        return other->kind == OF_HOST;
-    if (one->has_step != other->has_step)
-        return one->has_step;
-    if (one->found_count != other->found_count)
-        return one->found_count > other->found_count;
-    return one->weight > other->weight;
-}
-
-/* Where no unit was said. No card has 2^20 MB, and none that was ever sold 400 GB; whole numbers
- * below that are MB, since nobody watches memory in whole GB. */
-static double guessed_unit_bytes(const series *from)
-{
-    enum { LARGEST_CARD_GIB = 400 };
-    if (from->has_unit || from->largest >= MIB)
-        return 1;
-    return from->has_fraction && from->largest < LARGEST_CARD_GIB ? GIB : MIB;
-}
-
-static uint64_t to_bytes(double bytes)
-{
-    const double most = 1024 * 1024 * 1024 * GIB; /* a unit may have been guessed wrong */
-    return (uint64_t)(bytes < most ? bytes + 0.5 : most);
-}
-
-/* Fractions of epochs count nothing that a person knows: the lines are counted instead. */
-static bool has_fractions_of_epochs(const series *from)
-{
-    bool has_fraction = false;
-    for (size_t i = 0; i < from->count && from->is_epoch && !has_fraction; i++)
-        has_fraction = (double)(uint64_t)from->points[i].step < from->points[i].step;
-    return has_fraction;
-}
-
-/* `points` has room for all of them. */
-static hr__step_log log_of(const series *from, hr__step_point *points, uint64_t line_count)
-{
-    double unit_bytes =
-        from->kind == OF_SHARE ? HR__STEP_SHARE_OF_ALL / 100.0 : guessed_unit_bytes(from);
-    bool counts_lines = has_fractions_of_epochs(from);
-    for (size_t i = 0; i < from->count; i++) {
-        const raw_point *point = &from->points[i];
-        points[i] = (hr__step_point){
-            .step = counts_lines ? (double)(i * from->stride) : point->step,
-            .allocated_bytes = to_bytes(point->allocated * unit_bytes),
-            .reserved_bytes =
-                point->reserved >= 0 ? to_bytes(point->reserved * unit_bytes) : HR__UNKNOWN_BYTES,
-        };
-    }
-    hr__step_log log = {
-        .points = points,
-        .point_count = from->count,
-        .line_count = line_count,
-        .found_count = from->found_count,
-        .form = form_names[from->form],
-        .step_name = counts_lines      ? "logged line"
-                     : !from->has_step ? "line"
-                     : from->is_epoch  ? "epoch"
-                                       : "step",
-        .rank = from->rank,
-        .is_peak = from->is_peak,
-        .is_host = from->kind == OF_HOST,
-        .is_free = from->kind == OF_FREE,
-        .is_share = from->kind == OF_SHARE,
-    };
-    memcpy(log.memory_name, from->name, sizeof log.memory_name);
-    return log;
-}
-
-/* The same on another rank, or the memory of the host. */
-static bool goes_with(const hr__step_log_scan *scan, const series *best, const series *other)
-{
-    if (other == best || other->found_count < FEWEST_POINTS)
-        return false;
-    if (other->kind == OF_HOST && best->kind != OF_HOST)
-        return is_log(scan, other) && other->has_step == best->has_step;
-    return other->kind == best->kind && other->form == best->form &&
-           other->has_step == best->has_step && other->has_unit == best->has_unit &&
-           other->rank != best->rank && other->found_count * 2 >= best->found_count &&
-           strcmp(other->name, best->name) == 0;
-}
-
-static hr_status give_logs(hr__step_log_scan *scan, const series *best, hr__step_log *out)
-{
-    size_t count = 0, used = best->count, other_count = 0;
-    for (size_t i = 0; i < scan->series_count; i++)
-        count += scan->all[i].count;
-    scan->result = hr__host_alloc(count * sizeof *scan->result);
-    if (scan->result == NULL)
-        return hr__fail_host_memory(count * sizeof *scan->result, "the points of a step log");
-    *out = log_of(best, scan->result, scan->line_count);
-    for (size_t i = 0; i < scan->series_count; i++) {
-        if (!goes_with(scan, best, &scan->all[i]))
-            continue;
-        scan->others[other_count++] = log_of(&scan->all[i], scan->result + used, scan->line_count);
-        used += scan->all[i].count;
-    }
-    out->others = scan->others;
-    out->other_count = other_count;
-    return HR_OK;
+    return hr__step_series_status(&scan->series);
 }
 
 hr_status hr__step_log_scan_finish(hr__step_log_scan *scan, hr__step_log *out)
 {
     if (scan->carried != 0 || scan->is_skipping) {
-        scan->line_count++;
+        scan->lines.count++;
         end_carried_line(scan);
     }
-    HR__TRY(status_of(scan));
-    const series *best = NULL;
-    for (size_t i = 0; i < scan->series_count; i++)
-        if (is_log(scan, &scan->all[i]) && (best == NULL || is_better(&scan->all[i], best)))
-            best = &scan->all[i];
-    hr__step_log log = {
-        .line_count = scan->line_count, .form = "", .step_name = "line", .rank = -1};
-    hr__host_free(scan->result);
-    scan->result = NULL;
-    if (best != NULL)
-        HR__TRY(give_logs(scan, best, &log));
-    *out = log;
-    return HR_OK;
+    return hr__step_series_finish(&scan->series, &scan->lines, out);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -748,12 +345,11 @@ hr_status hr__step_log_scan_create(hr__step_log_scan **out)
     hr__step_log_scan *scan = hr__host_alloc_zeroed(1, sizeof *scan);
     if (scan == NULL)
         return hr__fail_host_memory(sizeof *scan, "the scan of a step log");
-    scan->shapes = hr__host_alloc_zeroed(SHAPE_SLOTS, sizeof *scan->shapes);
-    if (scan->shapes == NULL) {
+    hr_status status = hr__step_sampler_init(&scan->sampler);
+    if (status != HR_OK) {
         hr__host_free(scan);
-        return hr__fail_host_memory(SHAPE_SLOTS * sizeof(uint64_t), "the scan of a step log");
+        return status;
     }
-    scan->sampling = 1;
     hr__step_json_init(&scan->json, note_json, passes_object, scan);
     *out = scan;
     return HR_OK;
@@ -763,9 +359,7 @@ void hr__step_log_scan_destroy(hr__step_log_scan *scan)
 {
     if (scan == NULL)
         return;
-    for (size_t i = 0; i < scan->series_count; i++)
-        hr__host_free(scan->all[i].points);
-    hr__host_free(scan->result);
-    hr__host_free(scan->shapes);
+    hr__step_series_deinit(&scan->series);
+    hr__step_sampler_deinit(&scan->sampler);
     hr__host_free(scan);
 }

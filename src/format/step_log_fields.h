@@ -2,7 +2,8 @@
  *
  * Every form of step log comes down to fields: a name ("max_mem", "memory/allocated (GiB)", "GPU
  * memory allocated") and a number, with a unit or without. The name's words say whether it is a
- * step, memory, or neither; of several candidates in one line the best is kept in a *sighting*. */
+ * step, memory, or neither (step_log_fields.c); of several candidates in one line the best is kept
+ * in a *sighting* (step_log_sighting.c). Numbers are read in step_log_numbers.c. */
 #ifndef HR_FORMAT_STEP_LOG_FIELDS_H
 #define HR_FORMAT_STEP_LOG_FIELDS_H
 

@@ -351,7 +351,7 @@ static void no_host_memory_is_said(void **state)
     (void)state;
     char log[2048] = "";
     for (int i = 0; i < 40; i++)
-        (void)snprintf(log + strlen(log), 32, "step %d: %d.00 GB\n", i, 3 + i);
+        (void)snprintf(log + strlen(log), 64, "step %d: %d.00 GB\n", i, 3 + i);
     strcat(log, FAILED "\n");
     hr_test_sweep_host_memory(diagnose_text, log);
 }

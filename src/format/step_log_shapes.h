@@ -1,0 +1,40 @@
+/* step_log_shapes.h - which lines of a log need not be read.
+ *
+ * Reading a line closely is slow, and a log may be full of lines that have a hint of memory in them
+ * and say nothing. So the *shapes* of such lines, numbers left out, are remembered, and a line of a
+ * known shape is passed over. Where there is no end of new shapes, or far more points than are
+ * kept, lines are *sampled*: one in two, four, eight is read, at random, so that no rhythm of the
+ * log falls in step with ours. */
+#ifndef HR_FORMAT_STEP_LOG_SHAPES_H
+#define HR_FORMAT_STEP_LOG_SHAPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/status.h"
+
+typedef struct hr__step_sampler {
+    uint64_t sampling; /* one line in so many is read: a power of two; the owner may raise it */
+    uint64_t dice;
+    uint64_t vain_count; /* since the sampling last changed */
+    uint64_t *shapes;    /* owned: of lines that said nothing; 0 = none */
+} hr__step_sampler;
+
+/* Every line is read, at first. HR_ERR_HOST_MEMORY: there is nothing to deinit. */
+HR_MUST_CHECK hr_status hr__step_sampler_init(hr__step_sampler *out);
+void hr__step_sampler_deinit(hr__step_sampler *sampler);
+
+/* One more line or object that was read and said nothing. */
+void hr__step_line_was_vain(hr__step_sampler *sampler);
+
+/* Is the next line or object left out? Each call is another throw of the dice. */
+bool hr__step_line_is_passed_over(hr__step_sampler *sampler);
+
+/* What a line says, but for its digits; their number counts. Never 0. */
+uint64_t hr__step_shape(const char *line, size_t size_bytes);
+
+bool hr__step_shape_is_known(const hr__step_sampler *sampler, uint64_t shape);
+void hr__step_shape_remember(hr__step_sampler *sampler, uint64_t shape); /* 0 does nothing */
+
+#endif /* HR_FORMAT_STEP_LOG_SHAPES_H */
