@@ -126,7 +126,7 @@ static void conclude_without_report(const hr__text_case *given)
 
 /* ---- the numbers ----------------------------------------------------------------------------- */
 
-/* A request, a card or a limit of nothing: not said, rather. */
+/* A request, a card or a limit of nothing: not said, rather, for who judges. */
 static uint64_t something(uint64_t size_bytes)
 {
     return size_bytes != 0 ? size_bytes : HR_UNKNOWN;
@@ -520,6 +520,8 @@ hr_status hr__doctor_text(const hr__error_summary *summary, const hr_doctor_opti
         return HR_OK;
     }
     draft->numbers = given.numbers;
+    if (given.report->tried_bytes == 0)
+        draft->numbers.tried_bytes = 0; /* it is what the text says, all the same */
     say_what_was_found(&given);
     bool is_host = hr__error_kind_is_host(given.report->kind);
     if (is_host && given.report->is_ambiguous && hr__text_judge_beyond_any_card(&given))

@@ -328,6 +328,17 @@ static void another_error_is_called_what_it_is(void **state)
     hr_diagnosis_free(got);
 }
 
+static void a_request_for_nothing_is_shown_as_said_and_judged_by_nobody(void **state)
+{
+    (void)state;
+    hr__error_summary summary = summary_of(HR__ERROR_TENSORFLOW);
+    summary.first.tried_bytes = 0;
+    hr_diagnosis *got = diagnose(&summary);
+    assert_int_equal(got->verdict, HR_VERDICT_UNKNOWN);
+    assert_int_equal(got->numbers.tried_bytes, 0);
+    hr_diagnosis_free(got);
+}
+
 static void an_empty_text_is_said_to_be_empty(void **state)
 {
     (void)state;
@@ -357,6 +368,7 @@ int main(void)
         cmocka_unit_test(host_memory_says_which_and_what_to_type),
         cmocka_unit_test(killed_alone_is_only_probably_memory),
         cmocka_unit_test(another_error_is_called_what_it_is),
+        cmocka_unit_test(a_request_for_nothing_is_shown_as_said_and_judged_by_nobody),
         cmocka_unit_test(an_empty_text_is_said_to_be_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
