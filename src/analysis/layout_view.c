@@ -61,12 +61,10 @@ static uint64_t rounded_bytes(const view_maker *maker, uint64_t requested_bytes)
     return rounded != 0 ? rounded : hr__live_bytes_of(requested_bytes);
 }
 
-/* torch_engine.c's should_split(), but for pools that never split. */
 static bool is_rest_split_off(const view_maker *maker, uint64_t size_bytes, uint64_t rest_bytes)
 {
-    if (hr__torch_is_small(size_bytes) || maker->settings.is_expandable)
-        return rest_bytes >= HR__TORCH_MIN_BLOCK_BYTES;
-    return size_bytes < maker->settings.max_split_size_bytes && rest_bytes > HR__TORCH_SMALL_BYTES;
+    return hr__torch_splits_off(hr__torch_is_small(size_bytes), maker->settings.is_expandable,
+                                size_bytes, maker->settings.max_split_size_bytes, rest_bytes);
 }
 
 /* A private pool made with no_split shows in blocks of the file that would have been split. */

@@ -247,17 +247,19 @@ hr_status hr__recording_trace(const hr__model *model, int device, const hr__mode
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Carries a caller's progress function through the byte source, which counts bytes. */
-typedef struct progress_bridge {
-    hr_progress progress;
-    void *context;
-} progress_bridge;
-
 static bool tell_progress(void *context, uint64_t read_bytes, uint64_t file_bytes)
 {
-    const progress_bridge *bridge = context;
+    const hr__progress_bridge *bridge = context;
     double done = file_bytes != 0 ? (double)read_bytes / (double)file_bytes : -1.0;
     return bridge->progress(bridge->context, done > 1.0 ? 1.0 : done);
+}
+
+hr__byte_source_options hr__progress_options(hr__progress_bridge *bridge)
+{
+    return (hr__byte_source_options){
+        .progress = bridge->progress != NULL ? tell_progress : NULL,
+        .progress_context = bridge,
+    };
 }
 
 /* Reads everything that `source` has. A damaged end of a compressed file shows only when its last
@@ -308,11 +310,8 @@ static hr_status open_recording(const char *path, const void *bytes, size_t size
                         "expected options with a struct_size of %zu or more, found %zu",
                         sizeof *options, options->struct_size);
 
-    progress_bridge bridge = {options->progress, options->progress_context};
-    hr__byte_source_options source_options = {
-        .progress = options->progress != NULL ? tell_progress : NULL,
-        .progress_context = &bridge,
-    };
+    hr__progress_bridge bridge = {options->progress, options->progress_context};
+    hr__byte_source_options source_options = hr__progress_options(&bridge);
     hr__byte_source *source = NULL;
     status = path != NULL
                  ? hr__byte_source_open(path, &source_options, &source)

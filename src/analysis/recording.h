@@ -16,6 +16,15 @@ struct hr_recording {
     uint64_t uncompressed_bytes;
 };
 
+/* Carries a caller's progress function through the byte source, which counts bytes. */
+typedef struct hr__progress_bridge {
+    hr_progress progress; /* or NULL */
+    void *context;
+} hr__progress_bridge;
+
+/* For a source that tells `bridge`, which must outlive it. */
+hr__byte_source_options hr__progress_options(hr__progress_bridge *bridge);
+
 /* Reads a recording from an open source, which stays the caller's. Errors as of
  * hr_recording_open(). */
 HR_MUST_CHECK hr_status hr__recording_open_source(hr__byte_source *source,

@@ -159,24 +159,6 @@ static hr_status find_optimizer_runs(const hr__timeline *timeline,
 
 /* ---- rhythm ---------------------------------------------------------------------------------- */
 
-/* Live bytes after each event. NULL without memory. */
-static int64_t *live_line(const hr__timeline *timeline)
-{
-    size_t count = timeline->trace->event_count + 1;
-    int64_t *line = hr__host_alloc_zeroed(count, sizeof *line);
-    if (line == NULL)
-        return NULL;
-    for (size_t i = 0; i < timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &timeline->lifetimes[i];
-        line[lifetime->begin] += (int64_t)lifetime->size_bytes;
-        if (lifetime->end != HR__LIVE_TO_THE_END)
-            line[lifetime->end] -= (int64_t)lifetime->size_bytes;
-    }
-    for (size_t i = 1; i < count; i++)
-        line[i] += line[i - 1];
-    return line;
-}
-
 /* The instants of the lows that the line falls to by more than `depth` and, the last one apart,
  * rises from by more than that. */
 static hr_status find_lows(const int64_t *line, size_t count, int64_t depth, event_list *out)
@@ -260,7 +242,7 @@ static hr_status settle_lows(const int64_t *line, size_t count, int64_t peak, ev
 static hr_status find_rhythm(const hr__timeline *timeline, event_list *out)
 {
     size_t count = timeline->trace->event_count + 1;
-    int64_t *line = live_line(timeline);
+    int64_t *line = hr__timeline_live_line(timeline);
     if (line == NULL)
         return hr__fail_host_memory(count * sizeof *line, "the live bytes of a trace");
     int64_t least = line[0], peak = line[0];

@@ -315,3 +315,20 @@ uint64_t hr__timeline_reserved_at(const hr__timeline *timeline, uint32_t instant
     }
     return reserved_bytes;
 }
+
+int64_t *hr__timeline_live_line(const hr__timeline *timeline)
+{
+    size_t count = timeline->trace->event_count + 1;
+    int64_t *line = hr__host_alloc_zeroed(count, sizeof *line);
+    if (line == NULL)
+        return NULL;
+    for (size_t i = 0; i < timeline->lifetime_count; i++) {
+        const hr__lifetime *lifetime = &timeline->lifetimes[i];
+        line[lifetime->begin] += (int64_t)lifetime->size_bytes;
+        if (lifetime->end != HR__LIVE_TO_THE_END)
+            line[lifetime->end] -= (int64_t)lifetime->size_bytes;
+    }
+    for (size_t i = 1; i < count; i++)
+        line[i] += line[i - 1];
+    return line;
+}

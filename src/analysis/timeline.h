@@ -70,6 +70,10 @@ static inline bool hr__lifetime_is_live(const hr__lifetime *lifetime, uint32_t i
     return lifetime->begin <= instant && instant < lifetime->end;
 }
 
+/* Live bytes at every instant: host memory, event_count + 1 of them, to be freed with
+ * hr__host_free(). NULL without memory. */
+int64_t *hr__timeline_live_line(const hr__timeline *timeline);
+
 /* HR__UNKNOWN_BYTES where reserved bytes are not known. */
 uint64_t hr__timeline_reserved_at(const hr__timeline *timeline, uint32_t instant);
 

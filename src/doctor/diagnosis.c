@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "base/human_units.h"
 
 enum { MOST_TEXT_BYTES = 2048 }; /* a longer one is cut */
 
@@ -68,6 +69,12 @@ const char *hr__diagnosis_text(hr__diagnosis_draft *draft, const char *format, .
     const char *text = keep_format(draft, format, arguments);
     va_end(arguments);
     return text;
+}
+
+const char *hr__diagnosis_size(hr__diagnosis_draft *draft, uint64_t bytes)
+{
+    char text[HR__SIZE_TEXT_BYTES];
+    return keep(draft, hr__format_size(bytes, text));
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */

@@ -102,6 +102,9 @@ void hr__finding_remedy(hr__finding_draft *finding, const char *action, hr__savi
 __attribute__((format(printf, 2, 3))) const char *hr__diagnosis_text(hr__diagnosis_draft *draft,
                                                                      const char *format, ...);
 
+/* "1.50 GiB", likewise. */
+const char *hr__diagnosis_size(hr__diagnosis_draft *draft, uint64_t bytes);
+
 /* Makes the result. The draft is empty afterwards, also on failure: HR_ERR_HOST_MEMORY. */
 HR_MUST_CHECK hr_status hr__diagnosis_finish(hr__diagnosis_draft *draft, hr_diagnosis **out);
 

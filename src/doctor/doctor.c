@@ -20,8 +20,7 @@ enum {
     PIECE_BYTES = 256 << 10,
     PICKLE_MARK = 0x80,
     NEWEST_PICKLE_PROTOCOL = 5,
-    LOG_LINES = 64,     /* more are a log, not something pasted */
-    TELLING_SHARE = 20, /* growth that explains a failure is so much of what is live */
+    LOG_LINES = 64, /* more are a log, not something pasted */
 };
 
 /* ---- what it is ------------------------------------------------------------------------------ */
@@ -118,140 +117,6 @@ static hr_status refuse_unreadable(const uint8_t *bytes, size_t size_bytes)
     return HR_OK;
 }
 
-/* ---- steps before an error ------------------------------------------------------------------- */
-
-static bool is_known(uint64_t size_bytes)
-{
-    return size_bytes != HR_UNKNOWN;
-}
-
-static const char *size_text(hr__diagnosis_draft *draft, uint64_t size_bytes)
-{
-    char text[HR__SIZE_TEXT_BYTES];
-    return hr__diagnosis_text(draft, "%s", hr__format_size(size_bytes, text));
-}
-
-/* Is it the memory that ran out which grew, and would freeing some have helped? */
-static bool can_come_of_growth(hr_verdict verdict, bool is_of_host)
-{
-    return verdict != HR_VERDICT_TOO_LARGE && verdict != HR_VERDICT_REFUSED &&
-           (verdict == HR_VERDICT_HOST) == is_of_host;
-}
-
-/* As for recordings: without it the request would have been served, and it is no trifle. */
-static bool explains_failure(uint64_t grown_bytes, uint64_t tried_bytes, uint64_t live_bytes)
-{
-    return (!is_known(tried_bytes) || grown_bytes >= tried_bytes) &&
-           (!is_known(live_bytes) || grown_bytes >= live_bytes / TELLING_SHARE);
-}
-
-/* Of the findings after the first `from`. */
-static hr__finding_draft *leak_among(const hr__diagnosis_draft *draft, size_t from)
-{
-    for (size_t i = from; i < draft->finding_count; i++)
-        if (strcmp(draft->findings[i]->kind, "leak") == 0)
-            return draft->findings[i];
-    return NULL;
-}
-
-/* What a draft said before something else was judged in it. */
-typedef struct answer {
-    hr_verdict verdict;
-    hr_confidence confidence;
-    const char *sentence;
-    hr_memory_numbers numbers;
-} answer;
-
-static answer answer_of(const hr__diagnosis_draft *draft)
-{
-    return (answer){draft->verdict, draft->confidence, draft->sentence, draft->numbers};
-}
-
-static void put_answer(const answer *given, hr__diagnosis_draft *draft)
-{
-    draft->verdict = given->verdict;
-    draft->confidence = given->confidence;
-    draft->sentence = given->sentence;
-    draft->numbers = given->numbers;
-}
-
-/* The steps' sentence, with how it ended: what that says after its semicolon is about a run that
- * goes on, as it would on another card. */
-static void conclude_leak(uint64_t card_bytes, const answer *steps, hr__diagnosis_draft *draft)
-{
-    uint64_t tried = draft->numbers.tried_bytes;
-    const char *semicolon = strrchr(steps->sentence, ';');
-    size_t length = strlen(steps->sentence);
-    if (semicolon != NULL)
-        length = (size_t)(semicolon - steps->sentence);
-    else if (length != 0 && steps->sentence[length - 1] == '.')
-        length--;
-    if (card_bytes != 0)
-        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, steps->confidence, "%s", steps->sentence);
-    else
-        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, steps->confidence, "%.*s; then %s.",
-                               (int)length, steps->sentence,
-                               is_known(tried) ? hr__diagnosis_text(draft, "%s more were refused",
-                                                                    size_text(draft, tried))
-                                               : "it failed");
-}
-
-/* The growth in place of what the message came to, where it explains that; else beside it. */
-static void weigh_growth(const hr__step_log *log, uint64_t grown_bytes, uint64_t card_bytes,
-                         const answer *steps, hr__diagnosis_draft *draft)
-{
-    const hr_memory_numbers *failed = &draft->numbers;
-    uint64_t tried = failed->tried_bytes, live = failed->allocated_bytes;
-    /* of several logs in one text, the host's may be the one that grows */
-    bool is_of_host = log->is_host || strcasestr(steps->sentence, "host memory") != NULL;
-    if (!is_known(live) || is_of_host)
-        live = steps->numbers.allocated_bytes;
-    if (!is_known(grown_bytes) || !can_come_of_growth(draft->verdict, is_of_host))
-        return;
-    const char *grown = size_text(draft, grown_bytes);
-    if (!explains_failure(grown_bytes, tried, live)) {
-        hr__diagnosis_reason(draft,
-                             "It grew by %s in the logged %ss, which is %s: it does not explain "
-                             "the failure by itself.",
-                             grown, log->step_name,
-                             is_known(tried) && grown_bytes < tried
-                                 ? "less than was asked for"
-                                 : "less than a twentieth of what is in use");
-        return;
-    }
-    hr__diagnosis_reason(draft,
-                         "By its numbers alone the message is %s; but memory grew by %s in the "
-                         "logged %ss before it, %s%s%s a twentieth of what is in use or more: the "
-                         "growth explains the failure.",
-                         hr_verdict_name(draft->verdict), grown, log->step_name,
-                         is_known(tried) ? "no less than the " : "",
-                         is_known(tried) ? size_text(draft, tried) : "",
-                         is_known(tried) ? " asked for, and" : "");
-    conclude_leak(card_bytes, steps, draft);
-}
-
-/* The log of a run that died has its steps as well. They are judged in the same draft, and of that
- * only a leak is kept. */
-static hr_status add_growth(const hr__step_log *log, const hr_doctor_options *options,
-                            hr__diagnosis_draft *draft)
-{
-    const answer text = answer_of(draft);
-    const size_t reason_count = draft->reason_count, finding_count = draft->finding_count;
-    HR__TRY(hr__doctor_steps(log, options, draft));
-
-    const answer steps = answer_of(draft);
-    hr__finding_draft *leak = leak_among(draft, finding_count);
-    put_answer(&text, draft);
-    draft->finding_count = finding_count;
-    if (leak == NULL || steps.verdict != HR_VERDICT_LEAK) {
-        draft->reason_count = reason_count;
-        return HR_OK;
-    }
-    draft->findings[draft->finding_count++] = leak;
-    weigh_growth(log, leak->bytes, options->card_bytes, &steps, draft);
-    return HR_OK;
-}
-
 /* ---- text ------------------------------------------------------------------------------------ */
 
 typedef struct text_scan {
@@ -289,7 +154,7 @@ static hr_status judge_text(const text_scan *scan, const hr_doctor_options *opti
     HR__TRY(hr__step_log_scan_finish(scan->steps, &log));
     if (!has_report(&summary) && log.point_count != 0) {
         draft->source = HR_SOURCE_STEPS;
-        return hr__doctor_steps(&log, options, draft);
+        return hr__doctor_steps(&log, options, draft, NULL);
     }
     if (!has_report(&summary) && summary.is_binary)
         return hr__fail(HR_ERR_CORRUPT_FILE,
@@ -297,7 +162,7 @@ static hr_status judge_text(const text_scan *scan, const hr_doctor_options *opti
                         "text; expected an error message, a log, or a snapshot");
     draft->source = summary.line_count > LOG_LINES ? HR_SOURCE_LOG : HR_SOURCE_TEXT;
     HR__TRY(hr__doctor_text(&summary, options, draft));
-    return log.point_count != 0 ? add_growth(&log, options, draft) : HR_OK;
+    return log.point_count != 0 ? hr__doctor_add_growth(&log, options, draft) : HR_OK;
 }
 
 static hr_status diagnose_text(hr__byte_source *source, const hr_doctor_options *options,
@@ -367,28 +232,13 @@ static hr_status settle(hr_status status, hr__diagnosis_draft *draft, hr_diagnos
     return hr__diagnosis_finish(draft, out);
 }
 
-typedef struct progress_bridge {
-    hr_progress progress;
-    void *context;
-} progress_bridge;
-
-static bool tell_progress(void *context, uint64_t read_bytes, uint64_t file_bytes)
-{
-    const progress_bridge *bridge = context;
-    double done = file_bytes != 0 ? (double)read_bytes / (double)file_bytes : -1.0;
-    return bridge->progress(bridge->context, done > 1.0 ? 1.0 : done);
-}
-
 hr_status hr_doctor_file(const char *path, const hr_doctor_options *options, hr_diagnosis **out)
 {
     if (path == NULL || out == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a path and a place for the diagnosis");
     HR__TRY(check_options(&options));
-    progress_bridge bridge = {options->progress, options->progress_context};
-    hr__byte_source_options source_options = {
-        .progress = options->progress != NULL ? tell_progress : NULL,
-        .progress_context = &bridge,
-    };
+    hr__progress_bridge bridge = {options->progress, options->progress_context};
+    hr__byte_source_options source_options = hr__progress_options(&bridge);
     hr__byte_source *source = NULL;
     HR__TRY(hr__byte_source_open(path, &source_options, &source));
 

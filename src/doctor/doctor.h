@@ -30,8 +30,28 @@ HR_MUST_CHECK hr_status hr__doctor_text(const hr__error_summary *summary,
                                         const hr_doctor_options *options,
                                         hr__diagnosis_draft *draft);
 
+/* What a log of steps came to, for who has more to say about it. */
+typedef struct hr__growth {
+    bool is_leak;
+    bool is_host;         /* it is the machine's memory that grows */
+    uint64_t grown_bytes; /* HR_UNKNOWN: the log has percentages */
+    const char *clause;   /* "A leak: memory grows by ... from ... to ...", without its end */
+} hr__growth;
+
+/* `growth` may be NULL. */
 HR_MUST_CHECK hr_status hr__doctor_steps(const hr__step_log *log, const hr_doctor_options *options,
-                                         hr__diagnosis_draft *draft);
+                                         hr__diagnosis_draft *draft, hr__growth *growth);
+
+/* Would the request have been served without `held_bytes` that should not be there, `idle_bytes` of
+ * the allocator's helping, and are they no trifle beside what is live? HR_UNKNOWN is no objection.
+ * One rule, for texts and for recordings. */
+bool hr__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint64_t tried_bytes,
+                                 uint64_t live_bytes);
+
+/* Adds to the diagnosis of an error what the steps before it show: see growth.c. */
+HR_MUST_CHECK hr_status hr__doctor_add_growth(const hr__step_log *log,
+                                              const hr_doctor_options *options,
+                                              hr__diagnosis_draft *draft);
 
 /* ---- recordings ------------------------------------------------------------------------------ */
 
@@ -72,11 +92,8 @@ typedef struct hr__case {
     /* What the causes found, for the verdict; 0 = nothing. */
     uint64_t leaked_bytes;     /* at the horizon */
     uint64_t kept_graph_bytes; /* at its own worst instant */
-    uint64_t gradients_held_bytes;
-    uint64_t held_over_bytes;
-    uint64_t stranded_bytes; /* at the failure, or where most was reserved */
-    bool is_stranded;        /* enough of them to be the verdict */
-    uint64_t idle_bytes;     /* at the failure, or where most was reserved */
+    uint64_t stranded_bytes;   /* at the failure, or where most was reserved */
+    bool is_stranded;          /* enough of them to be the verdict */
     bool is_explained; /* a kept graph or a leak is the verdict: what else would have helped this
                           once only puts the end off */
 } hr__case;

@@ -20,7 +20,6 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 /* A run that did not fail: so much idle, and a quarter more reserved than was ever live. */
 #define MUCH_IDLE_BYTES (UINT64_C(64) << 20)
@@ -39,12 +38,6 @@ typedef struct idle_memory {
     hr__weighed_stack *pins; /* owned; stacks of the blocks around idle bytes */
     size_t pin_count;
 } idle_memory;
-
-static const char *size_text(hr__case *given, uint64_t bytes)
-{
-    char text[HR__SIZE_TEXT_BYTES];
-    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
-}
 
 /* ---- what lies where ------------------------------------------------------------------------- */
 
@@ -176,25 +169,26 @@ static hr__finding_draft *add_finding(hr__case *given, const idle_memory *idle)
                    ? hr__diagnosis_add(given->draft, "fragmentation", idle_bytes,
                                        "Up to %s were reserved, and never more than %s of it live: "
                                        "%s lay idle.",
-                                       size_text(given, layout->reserved_bytes),
-                                       size_text(given, given->peak_bytes),
-                                       size_text(given, idle_bytes))
+                                       hr__diagnosis_size(given->draft, layout->reserved_bytes),
+                                       hr__diagnosis_size(given->draft, given->peak_bytes),
+                                       hr__diagnosis_size(given->draft, idle_bytes))
                    : NULL;
     hr__number_verdict judged = hr__numbers_judge(numbers, NULL);
     if (judged.verdict == HR_VERDICT_FRAGMENTATION)
         return hr__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
                                  "%s were idle when %s were refused: in pieces, of which the "
                                  "largest had %s.",
-                                 size_text(given, judged.idle_bytes),
-                                 size_text(given, numbers->tried_bytes),
-                                 size_text(given, layout->largest_idle_bytes));
+                                 hr__diagnosis_size(given->draft, judged.idle_bytes),
+                                 hr__diagnosis_size(given->draft, numbers->tried_bytes),
+                                 hr__diagnosis_size(given->draft, layout->largest_idle_bytes));
     if (judged.is_small_fragmentation)
-        return hr__diagnosis_add(given->draft, "fragmentation", judged.idle_bytes,
-                                 "%s would have fit in the %s that were idle, had they been in one "
-                                 "piece; %s would have remained.",
-                                 size_text(given, numbers->tried_bytes),
-                                 size_text(given, judged.idle_bytes),
-                                 size_text(given, judged.idle_bytes - numbers->tried_bytes));
+        return hr__diagnosis_add(
+            given->draft, "fragmentation", judged.idle_bytes,
+            "%s would have fit in the %s that were idle, had they been in one "
+            "piece; %s would have remained.",
+            hr__diagnosis_size(given->draft, numbers->tried_bytes),
+            hr__diagnosis_size(given->draft, judged.idle_bytes),
+            hr__diagnosis_size(given->draft, judged.idle_bytes - numbers->tried_bytes));
     return NULL;
 }
 
@@ -206,17 +200,19 @@ static void add_evidence(hr__case *given, const idle_memory *idle, hr__finding_d
                              "%zu of %zu segments are partly used, with %s idle in them; the "
                              "largest idle piece has %s.",
                              idle->partly_used_count, layout->segment_count,
-                             size_text(given, idle->partly_used_bytes),
-                             size_text(given, layout->largest_idle_bytes));
+                             hr__diagnosis_size(given->draft, idle->partly_used_bytes),
+                             hr__diagnosis_size(given->draft, layout->largest_idle_bytes));
     if (idle->single_count > 1)
         hr__finding_evidence(finding,
                              "Single blocks, of %s together, keep %zu of them, %s, from going "
                              "back.",
-                             size_text(given, idle->single_used_bytes), idle->single_count,
-                             size_text(given, idle->single_idle_bytes));
+                             hr__diagnosis_size(given->draft, idle->single_used_bytes),
+                             idle->single_count,
+                             hr__diagnosis_size(given->draft, idle->single_idle_bytes));
     if (idle->unused_count != 0)
         hr__finding_evidence(finding, "%zu segments of %s are wholly idle: kept for reuse.",
-                             idle->unused_count, size_text(given, idle->unused_bytes));
+                             idle->unused_count,
+                             hr__diagnosis_size(given->draft, idle->unused_bytes));
     if (finding->where_count != 0)
         hr__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
                                       "and for whom the segments were taken that are wholly idle.");
@@ -238,7 +234,8 @@ static void add_move(hr__case *given, const idle_memory *idle, hr__finding_draft
         idle->sparse_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
         return;
     hr__finding_evidence(finding, "%zu segments are at most half used, by %s that stay.",
-                         idle->sparse_count, size_text(given, idle->sparse_used_bytes));
+                         idle->sparse_count,
+                         hr__diagnosis_size(given->draft, idle->sparse_used_bytes));
     hr__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
                        hr__saves(idle->sparse_idle_bytes), HR_BASIS_COMPUTED,
                        "a copy in each direction",
@@ -301,10 +298,8 @@ hr_status hr__doctor_fragmentation(hr__case *given)
         instant = given->timeline.peak_reserved_instant;
     }
     hr_status status = look_at(given, instant, &idle);
-    if (status == HR_OK) {
-        given->idle_bytes = idle.layout.idle_bytes;
+    if (status == HR_OK)
         status = write_finding(given, &idle);
-    }
     forget(&idle);
     return status == HR_ERR_UNSUPPORTED ? HR_OK : status; /* nobody knows how memory lay */
 }

@@ -254,7 +254,6 @@ static void tell_gradients(held_search *search)
     char bytes[HR__SIZE_TEXT_BYTES], saved_text[HR__SIZE_TEXT_BYTES];
     hr__format_size(most, bytes);
     hr__format_size(saved, saved_text);
-    given->gradients_held_bytes = most;
     hr__finding_draft *finding = hr__diagnosis_add(
         given->draft, "gradients-held", most,
         "Gradients of the step before (%s) are alive through the forward pass.", bytes);
@@ -317,7 +316,6 @@ static void tell_held_over(held_search *search, hr__weighed_stack *stacks, uint6
     uint64_t peak = given->peak_bytes, without = highest(search);
     uint64_t saved = peak > without ? peak - without : 0;
     char text[HR__SIZE_TEXT_BYTES];
-    given->held_over_bytes = bytes;
     hr__finding_draft *finding = hr__diagnosis_add(
         given->draft, "held-over", bytes,
         "%s of the step before are still alive while the next one runs its forward pass.",
@@ -409,7 +407,6 @@ static void tell_evaluation(held_search *search)
     if (!is_worth_telling(search, gradients + optimizer))
         return;
     char text[HR__SIZE_TEXT_BYTES];
-    given->held_over_bytes += gradients + optimizer;
     hr__finding_draft *finding =
         hr__diagnosis_add(given->draft, "held-over", gradients + optimizer,
                           "The peak is in an evaluation, and %s of training are alive in it.",

@@ -21,11 +21,7 @@
 #include "base/host_memory.h"
 #include "base/human_units.h"
 
-/* Shares of what was live that make a cause the verdict. */
-enum {
-    KEPT_GRAPH_SHARE = 5, /* a fifth */
-    LEAK_SHARE = 20,      /* of a run that failed: a twentieth, and enough for the request */
-};
+enum { KEPT_GRAPH_SHARE = 5 }; /* of what was live, to be the verdict: a fifth */
 
 /* ---- the trace ------------------------------------------------------------------------------- */
 
@@ -73,24 +69,15 @@ static hr_status find_peak(const hr__timeline *timeline, uint32_t last, uint32_t
         *bytes = timeline->peak_live_bytes;
         return HR_OK;
     }
-    int64_t *line = hr__host_alloc_zeroed((size_t)last + 1, sizeof *line);
+    int64_t *line = hr__timeline_live_line(timeline);
     if (line == NULL)
         return hr__fail_host_memory(((size_t)last + 1) * sizeof *line, "the live bytes");
-    for (size_t i = 0; i < timeline->lifetime_count; i++) {
-        const hr__lifetime *lifetime = &timeline->lifetimes[i];
-        if (lifetime->begin <= last)
-            line[lifetime->begin] += (int64_t)lifetime->size_bytes;
-        if (lifetime->end <= last)
-            line[lifetime->end] -= (int64_t)lifetime->size_bytes;
-    }
-    int64_t live = 0, most = -1;
-    for (uint32_t i = 0; i <= last; i++) {
-        live += line[i];
-        if (live > most) {
-            most = live;
+    int64_t most = -1;
+    for (uint32_t i = 0; i <= last; i++)
+        if (line[i] > most) {
+            most = line[i];
             *instant = i;
         }
-    }
     *bytes = (uint64_t)most;
     hr__host_free(line);
     return HR_OK;
@@ -125,12 +112,6 @@ static void close_case(hr__case *given)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-static const char *size_text(hr__case *given, uint64_t bytes)
-{
-    char text[HR__SIZE_TEXT_BYTES];
-    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
-}
-
 static const char *at_line(hr__case *given, const char *kind)
 {
     const hr__finding_draft *finding = hr__diagnosis_find(given->draft, kind);
@@ -145,7 +126,7 @@ static const char *failure_clause(hr__case *given)
     if (!given->failure.has_happened)
         return "";
     return hr__diagnosis_text(given->draft, "; %s then did not fit",
-                              size_text(given, given->failure.numbers.tried_bytes));
+                              hr__diagnosis_size(given->draft, given->failure.numbers.tried_bytes));
 }
 
 static void conclude_leak(hr__case *given)
@@ -154,11 +135,12 @@ static void conclude_leak(hr__case *given)
     hr__diagnosis_reason(given->draft,
                          "%s were alive that earlier steps asked for and never gave back; more "
                          "is added all the time: a leak.",
-                         size_text(given, given->leaked_bytes));
-    hr__diagnosis_conclude(
-        given->draft, HR_VERDICT_LEAK, has_steps ? HR_CONFIDENCE_HIGH : HR_CONFIDENCE_MEDIUM,
-        "Leak: %s pile up step after step and are never let go%s%s.",
-        size_text(given, given->leaked_bytes), at_line(given, "leak"), failure_clause(given));
+                         hr__diagnosis_size(given->draft, given->leaked_bytes));
+    hr__diagnosis_conclude(given->draft, HR_VERDICT_LEAK,
+                           has_steps ? HR_CONFIDENCE_HIGH : HR_CONFIDENCE_MEDIUM,
+                           "Leak: %s pile up step after step and are never let go%s%s.",
+                           hr__diagnosis_size(given->draft, given->leaked_bytes),
+                           at_line(given, "leak"), failure_clause(given));
 }
 
 static void conclude_kept_graph(hr__case *given)
@@ -166,13 +148,13 @@ static void conclude_kept_graph(hr__case *given)
     hr__diagnosis_reason(given->draft,
                          "%s of the %s at the peak are activations of forward passes that no "
                          "backward pass followed: a kept graph.",
-                         size_text(given, given->kept_graph_bytes),
-                         size_text(given, given->peak_bytes));
+                         hr__diagnosis_size(given->draft, given->kept_graph_bytes),
+                         hr__diagnosis_size(given->draft, given->peak_bytes));
     hr__diagnosis_conclude(given->draft, HR_VERDICT_KEPT_GRAPH, HR_CONFIDENCE_HIGH,
                            "Kept graph: forward passes without a backward pass hold %s of "
                            "activations%s%s.",
-                           size_text(given, given->kept_graph_bytes), at_line(given, "kept-graph"),
-                           failure_clause(given));
+                           hr__diagnosis_size(given->draft, given->kept_graph_bytes),
+                           at_line(given, "kept-graph"), failure_clause(given));
 }
 
 static void conclude_stranded(hr__case *given)
@@ -180,11 +162,12 @@ static void conclude_stranded(hr__case *given)
     hr__diagnosis_reason(given->draft,
                          "%s are idle, or wait, on other streams or in private pools, where the "
                          "rest of the program cannot use them: stranded.",
-                         size_text(given, given->stranded_bytes));
+                         hr__diagnosis_size(given->draft, given->stranded_bytes));
     hr__diagnosis_conclude(given->draft, HR_VERDICT_STRANDED, HR_CONFIDENCE_HIGH,
                            "Stranded: %s are held for other streams or private pools and cannot "
                            "be used%s.",
-                           size_text(given, given->stranded_bytes), failure_clause(given));
+                           hr__diagnosis_size(given->draft, given->stranded_bytes),
+                           failure_clause(given));
 }
 
 static void conclude_healthy(hr__case *given)
@@ -205,7 +188,7 @@ static void conclude_healthy(hr__case *given)
     if (!timeline->is_reserved_known) {
         hr__diagnosis_conclude(draft, HR_VERDICT_HEALTHY, confidence,
                                "Healthy: at most %s were alive, and nothing grows.",
-                               size_text(given, given->peak_bytes));
+                               hr__diagnosis_size(given->draft, given->peak_bytes));
         return;
     }
     const char *but = hr__diagnosis_find(draft, "near-limit") != NULL
@@ -215,8 +198,8 @@ static void conclude_healthy(hr__case *given)
                           : "";
     hr__diagnosis_conclude(draft, HR_VERDICT_HEALTHY, confidence,
                            "Healthy: at most %s were alive in %s reserved, and nothing grows%s.",
-                           size_text(given, given->peak_bytes),
-                           size_text(given, timeline->peak_reserved_bytes), but);
+                           hr__diagnosis_size(given->draft, given->peak_bytes),
+                           hr__diagnosis_size(given->draft, timeline->peak_reserved_bytes), but);
 }
 
 /* ", at train.py:12 main": who asked for what failed. */
@@ -242,7 +225,7 @@ static hr__number_verdict judge_numbers(hr__case *given)
                              "How large the card is, and who else held memory on it, a recording "
                              "does not say (nvidia-smi does): judged by the %s that PyTorch held "
                              "or could have had.",
-                             size_text(given, numbers.total_bytes));
+                             hr__diagnosis_size(given->draft, numbers.total_bytes));
     }
     hr__number_verdict judged = hr__numbers_judge(&numbers, given->draft);
     if (judged.verdict == HR_VERDICT_TOO_LARGE && given->failure.limit_most_bytes != 0) {
@@ -261,7 +244,7 @@ static hr__number_verdict judge_numbers(hr__case *given)
         hr__diagnosis_reason(given->draft,
                              "That holds if the card has no more than these %s. If it has, others "
                              "hold the rest of it, and they are the cause.",
-                             size_text(given, numbers.total_bytes));
+                             hr__diagnosis_size(given->draft, numbers.total_bytes));
     }
     return judged;
 }
@@ -271,22 +254,22 @@ static void conclude_by_numbers(hr__case *given)
     const hr_memory_numbers *numbers = &given->failure.numbers;
     hr__diagnosis_draft *draft = given->draft;
     hr__number_verdict judged = judge_numbers(given);
-    const char *tried = size_text(given, numbers->tried_bytes);
-    const char *allocated = size_text(given, numbers->allocated_bytes);
+    const char *tried = hr__diagnosis_size(given->draft, numbers->tried_bytes);
+    const char *allocated = hr__diagnosis_size(given->draft, numbers->allocated_bytes);
     hr__doctor_refusal(given, judged.verdict);
     switch (judged.verdict) {
     case HR_VERDICT_FRAGMENTATION:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Fragmentation: %s were refused while %s that PyTorch holds lay "
                                "idle, in pieces too small.",
-                               tried, size_text(given, judged.idle_bytes));
+                               tried, hr__diagnosis_size(given->draft, judged.idle_bytes));
         break;
     case HR_VERDICT_CAPPED:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Capped: %s were refused by a limit of about %s, not by the card, "
                                "which had %s free; %s were alive.",
-                               tried, size_text(given, numbers->allowed_bytes),
-                               size_text(given, numbers->free_bytes), allocated);
+                               tried, hr__diagnosis_size(given->draft, numbers->allowed_bytes),
+                               hr__diagnosis_size(given->draft, numbers->free_bytes), allocated);
         break;
     case HR_VERDICT_TOO_LARGE:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -297,13 +280,13 @@ static void conclude_by_numbers(hr__case *given)
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Outside: %s of the card are held by others than PyTorch; %s did "
                                "not fit beside them.",
-                               size_text(given, judged.outside_bytes), tried);
+                               hr__diagnosis_size(given->draft, judged.outside_bytes), tried);
         break;
     case HR_VERDICT_REFUSED:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
                                "Refused: %s were asked for, %s were free on the device, and it "
                                "refused all the same.",
-                               tried, size_text(given, numbers->free_bytes));
+                               tried, hr__diagnosis_size(given->draft, numbers->free_bytes));
         break;
     case HR_VERDICT_GENUINE:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
@@ -320,7 +303,6 @@ static void conclude_by_numbers(hr__case *given)
     }
 }
 
-/* Would the request have fit without those bytes? */
 static bool explains_failure(const hr__case *given, uint64_t bytes)
 {
     const hr_memory_numbers *numbers = &given->failure.numbers;
@@ -328,7 +310,7 @@ static bool explains_failure(const hr__case *given, uint64_t bytes)
         numbers->reserved_bytes != HR_UNKNOWN && numbers->reserved_bytes > numbers->allocated_bytes
             ? numbers->reserved_bytes - numbers->allocated_bytes
             : 0;
-    return bytes >= given->peak_bytes / LEAK_SHARE && bytes + idle >= numbers->tried_bytes;
+    return hr__doctor_explains_failure(bytes, idle, numbers->tried_bytes, given->peak_bytes);
 }
 
 static bool is_kept_graph_the_cause(const hr__case *given)

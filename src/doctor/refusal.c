@@ -5,13 +5,6 @@
  * elsewhere. Each of these verdicts gets a finding that says where. (What to do about a run that
  * simply needs more is the peak's finding.) */
 #include "doctor/doctor.h"
-#include "base/human_units.h"
-
-static const char *size_text(hr__case *given, uint64_t bytes)
-{
-    char text[HR__SIZE_TEXT_BYTES];
-    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
-}
 
 static void add_request_line(hr__case *given, hr__finding_draft *finding)
 {
@@ -25,16 +18,17 @@ static void add_capped(hr__case *given)
 {
     const hr__failure *failure = &given->failure;
     const hr_memory_numbers *numbers = &failure->numbers;
-    hr__finding_draft *finding = hr__diagnosis_add(given->draft, "capped", numbers->free_bytes,
-                                                   "A limit was set, while the device had %s free.",
-                                                   size_text(given, numbers->free_bytes));
+    hr__finding_draft *finding =
+        hr__diagnosis_add(given->draft, "capped", numbers->free_bytes,
+                          "A limit was set, while the device had %s free.",
+                          hr__diagnosis_size(given->draft, numbers->free_bytes));
     add_request_line(given, finding);
     if (failure->limit_most_bytes != 0)
         hr__finding_evidence(finding,
                              "It lies between %s, the most that was granted, and %s, the least "
                              "that was refused.",
-                             size_text(given, failure->limit_least_bytes),
-                             size_text(given, failure->limit_most_bytes));
+                             hr__diagnosis_size(given->draft, failure->limit_least_bytes),
+                             hr__diagnosis_size(given->draft, failure->limit_most_bytes));
     hr__finding_remedy(finding, "raise the limit, or do not set one",
                        hr__saves(numbers->free_bytes), HR_BASIS_MEASURED,
                        "none, if nobody else needs that memory",
@@ -45,10 +39,10 @@ static void add_capped(hr__case *given)
 static void add_too_large(hr__case *given)
 {
     uint64_t tried = given->failure.numbers.tried_bytes;
-    hr__finding_draft *finding =
-        hr__diagnosis_add(given->draft, "too-large", tried,
-                          "One request asks for %s: as %llu million numbers of 4 bytes.",
-                          size_text(given, tried), (unsigned long long)(tried / 4 / 1000000));
+    hr__finding_draft *finding = hr__diagnosis_add(
+        given->draft, "too-large", tried,
+        "One request asks for %s: as %llu million numbers of 4 bytes.",
+        hr__diagnosis_size(given->draft, tried), (unsigned long long)(tried / 4 / 1000000));
     add_request_line(given, finding);
     hr__finding_remedy(finding, "look at the shape that is asked for: is it the one you meant?",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
@@ -64,8 +58,8 @@ static void add_refused(hr__case *given)
     hr__finding_draft *finding =
         hr__diagnosis_add(given->draft, "refused", given->failure.numbers.tried_bytes,
                           "The device had %s free and refused %s.",
-                          size_text(given, given->failure.numbers.free_bytes),
-                          size_text(given, given->failure.numbers.tried_bytes));
+                          hr__diagnosis_size(given->draft, given->failure.numbers.free_bytes),
+                          hr__diagnosis_size(given->draft, given->failure.numbers.tried_bytes));
     add_request_line(given, finding);
     hr__finding_evidence(finding, "No limit explains it: more was granted at another time.");
     hr__finding_remedy(finding,

@@ -16,7 +16,6 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 /* Recordings with more events than this are tried with one candidate of each kind. */
 enum { MANY_EVENTS = 300000 };
@@ -220,12 +219,6 @@ void hr__tried_settings_deinit(hr__tried_settings *tried)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static const char *size_text(hr__case *given, uint64_t bytes)
-{
-    char text[HR__SIZE_TEXT_BYTES];
-    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
-}
-
 static const char *name_of(const hr__tried_setting *one)
 {
     switch (one->kind) {
@@ -401,8 +394,9 @@ static void say_what_was_tried(hr__case *given, const hr__tried_settings *tried,
     hr__byte_buffer_init(&text);
     for (size_t i = 0; i < tried->count; i++)
         if (is_best_of_kind(tried, i))
-            hr__append_format(&text, "%s%s %s", i == 0 ? "" : "; ", name_of(&tried->tried[i]),
-                              size_text(given, tried->tried[i].peak_reserved_bytes));
+            hr__append_format(
+                &text, "%s%s %s", i == 0 ? "" : "; ", name_of(&tried->tried[i]),
+                hr__diagnosis_size(given->draft, tried->tried[i].peak_reserved_bytes));
     if (hr__byte_buffer_has_failed(&text))
         given->draft->has_failed = true;
     else
@@ -474,8 +468,8 @@ static void warn_of_max_split(hr__case *given, const hr__tried_settings *tried)
         hr__finding_draft *finding = hr__diagnosis_add(
             given->draft, "warning", one->peak_reserved_bytes - recorded_bytes,
             "%s, which many pages recommend, would make this run reserve %s instead of %s.",
-            one->conf, size_text(given, one->peak_reserved_bytes),
-            size_text(given, recorded_bytes));
+            one->conf, hr__diagnosis_size(given->draft, one->peak_reserved_bytes),
+            hr__diagnosis_size(given->draft, recorded_bytes));
         hr__finding_evidence(finding, "Replayed: the whole run, with that setting and no limit.");
         return;
     }
@@ -495,8 +489,9 @@ static void warn_of_trims(hr__case *given, const hr__tried_settings *tried)
     hr__finding_evidence(finding,
                          "Replayed: %s are reserved at most with it, %s without. The wait for the "
                          "GPU at each of the %" PRIu64 " calls comes on top.",
-                         size_text(given, one->peak_reserved_bytes),
-                         size_text(given, recorded->peak_reserved_bytes), one->trims);
+                         hr__diagnosis_size(given->draft, one->peak_reserved_bytes),
+                         hr__diagnosis_size(given->draft, recorded->peak_reserved_bytes),
+                         one->trims);
 }
 
 void hr__doctor_add_setting_warnings(hr__case *given, const hr__tried_settings *tried)

@@ -38,6 +38,7 @@ typedef struct steps_case {
     hr__trend reserved; /* TOO_SHORT where it is not logged */
     uint64_t peak_bytes, last_bytes;
     uint64_t last_reserved_bytes; /* HR_UNKNOWN */
+    hr__growth *growth;           /* to be filled; or NULL */
 } steps_case;
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -252,6 +253,17 @@ static const char *which_of_several(steps_case *judged)
 static void conclude_leak(steps_case *judged)
 {
     const hr__trend *trend = &judged->trend;
+    const char *clause = hr__diagnosis_text(
+        judged->draft, "A leak%s: %s by %s per %s up to the end of the log, from %s to %s",
+        which_of_several(judged), growth_of(judged), size_of(judged, trend->bytes_per_step),
+        per_step(judged), level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes));
+    if (judged->growth != NULL)
+        *judged->growth = (hr__growth){
+            .is_leak = true,
+            .is_host = judged->log->is_host,
+            .grown_bytes = is_percent(judged) ? HR_UNKNOWN : whole_bytes(trend->grown_bytes),
+            .clause = clause,
+        };
     add_leak(judged);
     hr__diagnosis_reason(
         judged->draft,
@@ -263,12 +275,7 @@ static void conclude_leak(steps_case *judged)
                          "The last third grows at no less than half the pace of the third before "
                          "it, no single jump makes up the growth, and the end is the highest: "
                          "not a cache that fills, not a change of level, not a load that varies.");
-    hr__diagnosis_conclude(judged->draft, HR_VERDICT_LEAK, trend->confidence,
-                           "A leak%s: %s by %s per %s up to the end of the log, from %s to %s; "
-                           "%s.",
-                           which_of_several(judged), growth_of(judged),
-                           size_of(judged, trend->bytes_per_step), per_step(judged),
-                           level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes),
+    hr__diagnosis_conclude(judged->draft, HR_VERDICT_LEAK, trend->confidence, "%s; %s.", clause,
                            end_of_the_run(judged));
 }
 
@@ -565,9 +572,11 @@ static void conclude(steps_case *judged)
 }
 
 hr_status hr__doctor_steps(const hr__step_log *log, const hr_doctor_options *options,
-                           hr__diagnosis_draft *draft)
+                           hr__diagnosis_draft *draft, hr__growth *growth)
 {
-    steps_case judged = {.options = options, .draft = draft}, host = judged;
+    steps_case judged = {.options = options, .draft = draft, .growth = growth}, host = judged;
+    if (growth != NULL)
+        *growth = (hr__growth){.grown_bytes = HR_UNKNOWN, .clause = ""};
     HR__TRY(judge_all(log, &judged, &host));
     bool does_host_grow = host.log != NULL && host.trend.kind == HR__TREND_GROWS;
     note_numbers(&judged);

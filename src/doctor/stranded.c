@@ -21,7 +21,6 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "base/human_units.h"
 
 #define MUCH_STRANDED_BYTES (UINT64_C(64) << 20)
 enum { MUCH_STRANDED_SHARE = 8, MOST_LANES = 32, MOST_LANES_SHOWN = 4 };
@@ -49,12 +48,6 @@ typedef struct stranding {
     bool is_replayed;
     bool is_served; /* one stream, one pool: the request that failed */
 } stranding;
-
-static const char *size_text(hr__case *given, uint64_t bytes)
-{
-    char text[HR__SIZE_TEXT_BYTES];
-    return hr__diagnosis_text(given->draft, "%s", hr__format_size(bytes, text));
-}
 
 /* ---- is there anything to look at? ----------------------------------------------------------- */
 
@@ -371,9 +364,9 @@ static void add_lanes(hr__case *given, stranding *found, hr__finding_draft *find
         bool is_own = one->stream == own.stream && one->pool == own.pool;
         if (i < MOST_LANES_SHOWN)
             hr__finding_evidence(finding, "On %s: %s live, %s idle, %s waiting.", name,
-                                 size_text(given, one->live_bytes),
-                                 size_text(given, one->idle_bytes),
-                                 size_text(given, one->pending_bytes));
+                                 hr__diagnosis_size(given->draft, one->live_bytes),
+                                 hr__diagnosis_size(given->draft, one->idle_bytes),
+                                 hr__diagnosis_size(given->draft, one->pending_bytes));
         if (given->failure.has_happened && !is_own && kept_bytes != 0)
             hr__finding_part(finding, name, kept_bytes);
     }
@@ -453,25 +446,28 @@ static hr_status add_finding(hr__case *given, stranding *found)
 {
     hr__finding_draft *finding =
         given->failure.has_happened
-            ? hr__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
-                                "%s were kept for other streams or private pools when %s were "
-                                "refused.",
-                                size_text(given, given->stranded_bytes),
-                                size_text(given, given->failure.numbers.tried_bytes))
+            ? hr__diagnosis_add(
+                  given->draft, "stranded", given->stranded_bytes,
+                  "%s were kept for other streams or private pools when %s were "
+                  "refused.",
+                  hr__diagnosis_size(given->draft, given->stranded_bytes),
+                  hr__diagnosis_size(given->draft, given->failure.numbers.tried_bytes))
             : hr__diagnosis_add(given->draft, "stranded", given->stranded_bytes,
                                 "%s of the %s reserved serve only to keep streams apart.",
-                                size_text(given, given->stranded_bytes),
-                                size_text(given, found->recorded_bytes));
+                                hr__diagnosis_size(given->draft, given->stranded_bytes),
+                                hr__diagnosis_size(given->draft, found->recorded_bytes));
     HR__TRY(add_places(given, found, finding));
     hr__finding_evidence(
         finding,
         "Replayed: %s are reserved at most as it is, %s with one stream, %s with frees that need "
         "not wait, %s with both.",
-        size_text(given, found->recorded_bytes), size_text(given, found->one_stream_bytes),
-        size_text(given, found->no_waiting_bytes), size_text(given, found->together_bytes));
+        hr__diagnosis_size(given->draft, found->recorded_bytes),
+        hr__diagnosis_size(given->draft, found->one_stream_bytes),
+        hr__diagnosis_size(given->draft, found->no_waiting_bytes),
+        hr__diagnosis_size(given->draft, found->together_bytes));
     if (found->private_bytes != 0)
         hr__finding_evidence(finding, "%s of it lie in private pools, which nobody else may use.",
-                             size_text(given, found->private_bytes));
+                             hr__diagnosis_size(given->draft, found->private_bytes));
     add_remedies(found, finding);
     add_lanes(given, found, finding);
     return HR_OK;

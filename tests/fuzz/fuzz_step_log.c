@@ -55,7 +55,7 @@ static void diagnose(const hr__step_log *log)
                                  .card_bytes = log->line_count % 2 << 34};
     hr_diagnosis *made;
     hr__diagnosis_init(&draft, HR_SOURCE_STEPS);
-    must(hr__doctor_steps(log, &options, &draft) == HR_OK);
+    must(hr__doctor_steps(log, &options, &draft, NULL) == HR_OK);
     must(hr__diagnosis_finish(&draft, &made) == HR_OK);
     must(made->sentence[0] != '\0');
     must(made->verdict == HR_VERDICT_LEAK || made->verdict == HR_VERDICT_HEALTHY ||

@@ -43,7 +43,7 @@ static inline hr_diagnosis *diagnose(const hr__step_log *log, uint64_t card_byte
     hr_diagnosis *made = NULL;
     assert_non_null(draft);
     hr__diagnosis_init(draft, HR_SOURCE_STEPS);
-    assert_int_equal(hr__doctor_steps(log, &options, draft), HR_OK);
+    assert_int_equal(hr__doctor_steps(log, &options, draft, NULL), HR_OK);
     assert_int_equal(hr__diagnosis_finish(draft, &made), HR_OK);
     free(draft);
     return made;

@@ -68,7 +68,12 @@ static void a_run_that_reserves_far_more_than_it_uses_has_the_finding(void **sta
     open_stored("train_eval_phases.native.pickle.xz", &stored);
     hr__finding_draft *finding = examine(&made, stored.recording, 0);
     assert_non_null(finding);
-    assert_int_equal(finding->bytes, made.given.idle_bytes);
+    hr__layout layout;
+    assert_int_equal(hr__layout_at(made.given.model, made.given.trace,
+                                   made.given.timeline.peak_reserved_instant, &layout),
+                     HR_OK);
+    assert_int_equal(finding->bytes, layout.idle_bytes);
+    hr__layout_deinit(&layout);
     assert_true(finding->where_count > 0);
     assert_true(has_words(finding->where[0], "train.py:"));
     const hr_remedy *expandable = find_remedy(finding, "expandable_segments:True");

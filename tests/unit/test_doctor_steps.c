@@ -416,7 +416,7 @@ static bool diagnose_a_leak(void *context)
     static hr__diagnosis_draft draft;
     hr_diagnosis *made = NULL;
     hr__diagnosis_init(&draft, HR_SOURCE_STEPS);
-    if (hr__doctor_steps(log, NULL, &draft) != HR_OK) {
+    if (hr__doctor_steps(log, NULL, &draft, NULL) != HR_OK) {
         hr__diagnosis_deinit(&draft);
         return false;
     }

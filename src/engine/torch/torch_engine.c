@@ -399,9 +399,8 @@ HR__INLINE bool should_split(const hr__torch_engine *engine, const hr__search *s
     const hr__private_pool *pool = search->shelf->private_pool;
     if (pool != NULL && pool->no_split)
         return false;
-    if (search->shelf->kind == HR__SMALL || search->is_expandable)
-        return rest_bytes >= HR__TORCH_MIN_BLOCK_BYTES;
-    return search->size_bytes < engine->base.max_split_bytes && rest_bytes > HR__TORCH_SMALL_BYTES;
+    return hr__torch_splits_off(search->shelf->kind == HR__SMALL, search->is_expandable,
+                                search->size_bytes, engine->base.max_split_bytes, rest_bytes);
 }
 
 /* Takes the block to hand out off a free block: its low part, or all of it. */

@@ -69,6 +69,16 @@ static inline uint64_t hr__torch_segment_size(const hr__torch_settings *settings
     return (rounded_bytes + HR__TORCH_ROUND_LARGE_BYTES - 1) & ~(HR__TORCH_ROUND_LARGE_BYTES - 1);
 }
 
+/* Is what a free block has beyond the `rounded_bytes` of a request cut off, and stays free? A pool
+ * that was made with no_split never does. */
+static inline bool hr__torch_splits_off(bool is_small, bool is_expandable, uint64_t rounded_bytes,
+                                        uint64_t max_split_bytes, uint64_t rest_bytes)
+{
+    if (is_small || is_expandable)
+        return rest_bytes >= HR__TORCH_MIN_BLOCK_BYTES;
+    return rounded_bytes < max_split_bytes && rest_bytes > HR__TORCH_SMALL_BYTES;
+}
+
 /* The limit that a memory fraction (0 to 1) puts on a device of `total_bytes`, in the same double
  * operations as PyTorch's. HR__TORCH_UNLIMITED where the fraction puts none. */
 uint64_t hr__torch_limit_bytes(const hr__torch_rules *rules, double fraction, uint64_t total_bytes);

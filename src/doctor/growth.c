@@ -1,0 +1,131 @@
+/* growth.c - a log whose steps grow, and that ends in an error.
+ *
+ * The log of a run that died has its steps as well. By its numbers the message may be genuine, but
+ * if memory grew step by step before it, the growth is the cause and a smaller batch only puts it
+ * off. The steps are judged in the same draft; of that only a leak is kept, as a finding, and as
+ * the verdict where it explains the failure: as for recordings, where it is no less than what was
+ * asked for, and no trifle beside what is in use. */
+#include <string.h>
+
+#include "doctor/doctor.h"
+#include "base/error.h"
+
+enum { TELLING_SHARE = 20 }; /* of what is live: less is a trifle */
+
+static bool is_known(uint64_t size_bytes)
+{
+    return size_bytes != HR_UNKNOWN;
+}
+
+/* Is it the memory that ran out which grew, and would freeing some have helped? */
+static bool can_come_of_growth(hr_verdict verdict, bool is_of_host)
+{
+    return verdict != HR_VERDICT_TOO_LARGE && verdict != HR_VERDICT_REFUSED &&
+           (verdict == HR_VERDICT_HOST) == is_of_host;
+}
+
+bool hr__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint64_t tried_bytes,
+                                 uint64_t live_bytes)
+{
+    return (!is_known(tried_bytes) || held_bytes + idle_bytes >= tried_bytes) &&
+           (!is_known(live_bytes) || held_bytes >= live_bytes / TELLING_SHARE);
+}
+
+/* Of the findings after the first `from`. */
+static hr__finding_draft *leak_among(const hr__diagnosis_draft *draft, size_t from)
+{
+    for (size_t i = from; i < draft->finding_count; i++)
+        if (strcmp(draft->findings[i]->kind, "leak") == 0)
+            return draft->findings[i];
+    return NULL;
+}
+
+/* What a draft said before something else was judged in it. */
+typedef struct answer {
+    hr_verdict verdict;
+    hr_confidence confidence;
+    const char *sentence;
+    hr_memory_numbers numbers;
+} answer;
+
+static answer answer_of(const hr__diagnosis_draft *draft)
+{
+    return (answer){draft->verdict, draft->confidence, draft->sentence, draft->numbers};
+}
+
+static void put_answer(const answer *given, hr__diagnosis_draft *draft)
+{
+    draft->verdict = given->verdict;
+    draft->confidence = given->confidence;
+    draft->sentence = given->sentence;
+    draft->numbers = given->numbers;
+}
+
+/* What grew, with how it ended. On another card it has not ended: then the steps' own sentence. */
+static void conclude_leak(uint64_t card_bytes, const answer *steps, const hr__growth *growth,
+                          hr__diagnosis_draft *draft)
+{
+    uint64_t tried = draft->numbers.tried_bytes;
+    if (card_bytes != 0)
+        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, steps->confidence, "%s", steps->sentence);
+    else
+        hr__diagnosis_conclude(
+            draft, HR_VERDICT_LEAK, steps->confidence, "%s; then %s.", growth->clause,
+            is_known(tried) ? hr__diagnosis_text(draft, "%s more were refused",
+                                                 hr__diagnosis_size(draft, tried))
+                            : "it failed");
+}
+
+/* The growth in place of what the message came to, where it explains that; else beside it. */
+static void weigh_growth(const hr__step_log *log, const hr__growth *growth, uint64_t card_bytes,
+                         const answer *steps, hr__diagnosis_draft *draft)
+{
+    const hr_memory_numbers *failed = &draft->numbers;
+    uint64_t tried = failed->tried_bytes, live = failed->allocated_bytes;
+    uint64_t grown_bytes = growth->grown_bytes;
+    if (!is_known(live) || growth->is_host)
+        live = steps->numbers.allocated_bytes;
+    if (!is_known(grown_bytes) || !can_come_of_growth(draft->verdict, growth->is_host))
+        return;
+    const char *grown = hr__diagnosis_size(draft, grown_bytes);
+    if (!hr__doctor_explains_failure(grown_bytes, 0, tried, live)) {
+        hr__diagnosis_reason(draft,
+                             "It grew by %s in the logged %ss, which is %s: it does not explain "
+                             "the failure by itself.",
+                             grown, log->step_name,
+                             is_known(tried) && grown_bytes < tried
+                                 ? "less than was asked for"
+                                 : "less than a twentieth of what is in use");
+        return;
+    }
+    hr__diagnosis_reason(draft,
+                         "By its numbers alone the message is %s; but memory grew by %s in the "
+                         "logged %ss before it, %s%s%s a twentieth of what is in use or more: the "
+                         "growth explains the failure.",
+                         hr_verdict_name(draft->verdict), grown, log->step_name,
+                         is_known(tried) ? "no less than the " : "",
+                         is_known(tried) ? hr__diagnosis_size(draft, tried) : "",
+                         is_known(tried) ? " asked for, and" : "");
+    conclude_leak(card_bytes, steps, growth, draft);
+}
+
+hr_status hr__doctor_add_growth(const hr__step_log *log, const hr_doctor_options *options,
+                                hr__diagnosis_draft *draft)
+{
+    const answer text = answer_of(draft);
+    const size_t reason_count = draft->reason_count, finding_count = draft->finding_count;
+    hr__growth growth;
+    HR__TRY(hr__doctor_steps(log, options, draft, &growth));
+
+    const answer steps = answer_of(draft);
+    hr__finding_draft *leak = leak_among(draft, finding_count);
+    put_answer(&text, draft);
+    draft->finding_count = finding_count;
+    if (leak == NULL || !growth.is_leak) {
+        draft->reason_count = reason_count;
+        return HR_OK;
+    }
+    draft->findings[draft->finding_count++] = leak;
+    weigh_growth(log, &growth, options->card_bytes, &steps, draft);
+    return HR_OK;
+}
