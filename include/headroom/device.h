@@ -56,6 +56,8 @@ typedef struct hr_device_properties {
     bool has_virtual_memory;    /* reserve ... set_access work */
     bool has_bytes;             /* write, read, fill and copy move real data */
     bool has_pinned_memory;     /* host_take, host_give_back work */
+    bool has_shareable_handles; /* create_shareable, export_handle work */
+    bool has_rdma_handles;      /* handles can be read and written by a network card */
 } hr_device_properties;
 
 /* One process's use of the device's memory. */
@@ -84,7 +86,9 @@ typedef struct hr_device_table {
     hr_status (*set_access)(void *context, hr_device_ptr address, uint64_t size_bytes);
 
     /* Streams and events. An event that was never recorded is complete. event_query() answers
-     * HR_OK or HR_ERR_NOT_READY (which is no failure and leaves hr_last_error() alone). */
+     * HR_OK or HR_ERR_NOT_READY (which is no failure and leaves hr_last_error() alone).
+     * stream_wait_event() lets the stream go on when the event is complete as it was last recorded
+     * before the call; what becomes of the event afterwards does not matter. */
     hr_status (*stream_create)(void *context, hr_stream *out);
     hr_status (*stream_destroy)(void *context, hr_stream stream);
     hr_status (*stream_synchronize)(void *context, hr_stream stream);
@@ -98,7 +102,8 @@ typedef struct hr_device_table {
     hr_status (*synchronize)(void *context); /* waits for everything on the device */
 
     /* Bytes. write() and read() are complete on return; fill() and copy() are queued on `stream`.
-     * HR_ERR_UNSUPPORTED without has_bytes. */
+     * Without has_bytes write() and read() are HR_ERR_UNSUPPORTED, and fill() and copy() do all but
+     * move data. */
     hr_status (*write)(void *context, hr_device_ptr to, const void *from, uint64_t size_bytes);
     hr_status (*read)(void *context, void *to, hr_device_ptr from, uint64_t size_bytes);
     hr_status (*fill)(void *context, hr_device_ptr to, uint8_t value, uint64_t size_bytes,
@@ -122,6 +127,13 @@ typedef struct hr_device_table {
 
     /* Ends the device. Everything taken from it must have been given back. */
     void (*destroy)(void *context);
+
+    /* As create(), for memory that can be handed to another process; and a file descriptor that
+     * does so, the caller's to close, while the handle is not released. The memory then lives as
+     * long as somebody has it. Handles from create() cannot be exported. NULL or HR_ERR_UNSUPPORTED
+     * without has_shareable_handles. */
+    hr_status (*create_shareable)(void *context, uint64_t size_bytes, hr_handle *out);
+    hr_status (*export_handle)(void *context, hr_handle handle, int *file_descriptor);
 } hr_device_table;
 
 /* A device. Filled by whoever makes it; read-only afterwards. */
@@ -137,7 +149,9 @@ HR_API void hr_device_destroy(hr_device *device);
 /* ---- a GPU ----------------------------------------------------------------------------------- */
 
 /* Opens CUDA device `index` through the driver found on this machine, and retains its primary
- * context (the one PyTorch and the CUDA runtime use).
+ * context (the one PyTorch and the CUDA runtime use). What its virtual memory can do is tried out
+ * on one granule, which is given back: where the driver refuses, has_virtual_memory is false (and
+ * the calls say why), has_rdma_handles, or has_shareable_handles.
  *
  * HR_ERR_NO_DEVICE      no driver library, no such device; hr_last_error() says what was tried
  * HR_ERR_OUT_OF_MEMORY  no room for the context
@@ -172,7 +186,8 @@ HR_API HR_MUST_CHECK hr_status hr_host_device_create(uint64_t capacity_bytes, hr
     X(SYNCHRONIZE, synchronize)                                                                    \
     X(HOST_TAKE, host_take)                                                                        \
     X(HOST_GIVE_BACK, host_give_back)                                                              \
-    X(MEMORY_INFO, memory_info)
+    X(MEMORY_INFO, memory_info)                                                                    \
+    X(COPY, copy)
 
 typedef enum hr_device_call {
 #define HR__DEVICE_CALL_ENUM(upper, lower) HR_DEVICE_CALL_##upper,
@@ -212,8 +227,9 @@ HR_API HR_MUST_CHECK hr_status hr_simulated_dictate_address(hr_device *device,
 
 /* ---- for tests: simulated and host devices --------------------------------------------------- */
 
-/* Any other device answers HR_ERR_INVALID_ARGUMENT to these. Calls that move bytes, end events or
- * list processes are of no kind: they are not counted and cannot be scripted to fail. */
+/* Any other device answers HR_ERR_INVALID_ARGUMENT to these. Calls that write, read or fill
+ * bytes, end events, list processes or export handles are of no kind: they are not counted and
+ * cannot be scripted to fail. create_shareable() counts as create(). */
 
 /* What a device has been asked so far, calls that failed included. */
 typedef struct hr_device_calls {
@@ -231,8 +247,7 @@ HR_API HR_MUST_CHECK hr_status hr_device_get_calls(const hr_device *device, hr_d
 HR_API const uint64_t *hr_device_elapsed_counter(const hr_device *device);
 
 /* Makes the call number `nth` from now (1 = the next) fail with `status` and change nothing; every
- * later call works. nth = 0 takes an earlier order back. Calls of the kinds STREAM to MEMORY_INFO
- * count as well as memory calls. */
+ * later call works. nth = 0 takes an earlier order back. Calls of every kind count. */
 HR_API HR_MUST_CHECK hr_status hr_device_fail_call(hr_device *device, uint64_t nth,
                                                    hr_status status);
 
@@ -243,7 +258,10 @@ HR_API HR_MUST_CHECK hr_status hr_device_lose(hr_device *device);
 HR_API HR_MUST_CHECK hr_status hr_device_set_capacity(hr_device *device, uint64_t capacity_bytes);
 
 /* Streams that complete when told: while a device is held, events recorded on any stream stay
- * incomplete until hr_device_complete(stream), a synchronize, or the end of the hold. */
+ * incomplete until hr_device_complete(stream), a synchronize, or the end of the hold. A stream that
+ * waits for another's event runs up to there when it is completed, and on when the event is
+ * complete; to synchronize with it completes what it waits for. Bytes are moved at once all the
+ * same: a test that wants them late moves them itself. */
 HR_API HR_MUST_CHECK hr_status hr_device_hold_streams(hr_device *device, bool is_held);
 HR_API HR_MUST_CHECK hr_status hr_device_complete(hr_device *device, hr_stream stream);
 

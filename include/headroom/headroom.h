@@ -2,7 +2,8 @@
  *
  * A pool borrows large segments from one device and serves blocks out of them. Freed blocks stay
  * in the pool for reuse; hr_pool_trim() gives idle segments back. Which block serves a request is
- * decided by the pool's engine: "torch" follows PyTorch's caching allocator to the byte.
+ * decided by the pool's engine: "torch" follows PyTorch's caching allocator to the byte; "headroom"
+ * is our own, which keeps hardly more memory than is live.
  *
  * Words: *live* bytes are handed out, *reserved* bytes are held from the device, *idle* bytes are
  * reserved but not live. Blocks tile their segment. A *private pool* is a part of a pool whose
@@ -33,9 +34,23 @@ typedef struct hr_pool hr_pool; /* opaque */
 
 /* ---- a pool and its blocks ------------------------------------------------------------------- */
 
+/* A moment in which nobody touches the pool's blocks, for an engine that wants to copy live data to
+ * other pages (the address stays; between the old page and the new one there is none). The engine
+ * asks; the caller answers, from the thread that asked for memory and without the pool's lock.
+ *
+ * From a true answer of enter() to leave(), no work that touches blocks of the pool may be started
+ * on any stream by any thread, or be replayed by a graph; work that is queued already may run,
+ * since the engine waits for the device. False: not now. The copy is then not made, which is
+ * counted. */
+typedef struct hr_safe_point {
+    bool (*enter)(void *context); /* both NULL: never; live data is not copied */
+    void (*leave)(void *context); /* called under the pool's lock: must not call the pool */
+    void *context;
+} hr_safe_point;
+
 typedef struct hr_pool_options {
     size_t struct_size;        /* sizeof(hr_pool_options) */
-    const char *engine;        /* NULL = "torch" */
+    const char *engine;        /* NULL = "torch"; see below */
     const char *conf;          /* what PYTORCH_CUDA_ALLOC_CONF would hold; NULL = "" */
     const char *torch_version; /* whose rules to follow, "1.6" to "2.15"; NULL = "2.11" */
     bool is_strict;            /* refuse what PyTorch would silently accept in `conf` */
@@ -44,12 +59,25 @@ typedef struct hr_pool_options {
      * more: may free blocks of this pool. Returns whether trying again is worth while. Or NULL. */
     bool (*reclaim)(void *reclaim_context);
     void *reclaim_context;
+
+    /* ---- engine "headroom" only ---- */
+    hr_safe_point safe_point;  /* for the modes that copy live data */
+    double idle_share;         /* of the peak of live bytes, that may be idle; 0 = 0.015 */
+    uint64_t idle_floor_bytes; /* but at least so much; 0 = 16 MiB */
+    bool is_shareable; /* its memory can be handed to other processes, where the device can */
 } hr_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
- * virtual memory expandable_segments has no effect: segments are plain.
+ * virtual memory expandable_segments has no effect: segments are plain; and engine "headroom"
+ * serves by plain segments as "torch" does, which hr_paged_stats.is_fallback says.
  *
- * HR_ERR_INVALID_ARGUMENT   unknown engine or version, a backend that is not "native"
+ * Engines: "torch"; "headroom", which moves free pages only; "headroom:rescue", which also copies
+ * live data where the alternative is running out of memory; "headroom:tight", which copies wherever
+ * it would otherwise hold more than its idle share. Of `conf` "headroom" heeds
+ * per_process_memory_fraction and accepts everything else that PyTorch accepts.
+ *
+ * HR_ERR_INVALID_ARGUMENT   unknown engine, mode or version, a backend that is not "native", an
+ *                           idle_share outside [0, 1], a safe point with one of its functions
  * HR_ERR_BAD_SETTING        `conf`: hr_last_error() holds PyTorch's own text for it, or, with
  *                           is_strict, what is wrong and where */
 HR_API HR_MUST_CHECK hr_status hr_pool_create(hr_device *device, const hr_pool_options *options,
@@ -107,6 +135,19 @@ HR_API hr_status hr_free(hr_pool *pool, hr_device_ptr address);
  * HR_ERR_UNKNOWN_ADDRESS, HR_ERR_HOST_MEMORY, HR_ERR_DEVICE (no event could be created) */
 HR_API HR_MUST_CHECK hr_status hr_record_stream(hr_pool *pool, hr_device_ptr address,
                                                 hr_stream stream);
+
+/* Says that others can see the block at `address`: an IPC peer, a network card, a graph made
+ * elsewhere. Its pages stay where they are, mapped, until hr_pool_unpin(), even after it was freed;
+ * free pages among them still serve requests. Calls nest.
+ *
+ * Engine "torch" never moves anything and keeps no list of pins: there hr_pool_pin() only sees that
+ * the block is live, hr_pool_unpin() succeeds whatever the address, and a pin keeps no segment from
+ * being given back.
+ *
+ * HR_ERR_UNKNOWN_ADDRESS   not the start of a live block; to unpin: not pinned
+ * HR_ERR_HOST_MEMORY */
+HR_API HR_MUST_CHECK hr_status hr_pool_pin(hr_pool *pool, hr_device_ptr address);
+HR_API HR_MUST_CHECK hr_status hr_pool_unpin(hr_pool *pool, hr_device_ptr address);
 
 /* torch.cuda.empty_cache(): waits for freed blocks that are still in use on other streams, then
  * gives every idle segment (and every idle page of an expandable one) back to the device. Stops at
@@ -203,6 +244,26 @@ HR_API HR_MUST_CHECK hr_status hr_pool_get_stats(const hr_pool *pool, hr_pool_st
 typedef void (*hr_stat_visitor)(void *context, const char *key, int64_t value);
 HR_API HR_MUST_CHECK hr_status hr_pool_walk_stats(const hr_pool *pool, hr_stat_visitor visit,
                                                   void *context);
+
+/* What engine "headroom" did; counts are since the pool was made. */
+typedef struct hr_paged_stats {
+    size_t struct_size;     /* caller sets to sizeof(hr_paged_stats) */
+    bool is_fallback;       /* the device has no virtual memory: plain segments serve */
+    bool is_failed;         /* a change could be neither made nor undone: every call says why */
+    uint64_t handle_count;  /* physical handles held now */
+    uint64_t misses;        /* requests that no free block served */
+    uint64_t moved_handles; /* free memory that changed its address, or its stream */
+    uint64_t moved_bytes;
+    uint64_t crossed_handles; /* of those, to another stream, ordered by an event */
+    uint64_t retiring_bytes;  /* mapped where it was before, until an event is complete; now */
+    uint64_t copied_bytes;    /* live data that went to other pages */
+    uint64_t copies;          /* times the device was waited for to do so */
+    uint64_t refused_copies;  /* times the safe point was wanted, and not granted or not there */
+    uint64_t shared_pages;    /* physical pages seen at several addresses now */
+} hr_paged_stats;
+
+/* Fills `*stats`, by struct_size as hr_pool_get_stats(). HR_ERR_UNSUPPORTED for another engine. */
+HR_API HR_MUST_CHECK hr_status hr_pool_get_paged_stats(const hr_pool *pool, hr_paged_stats *stats);
 
 HR_API hr_status hr_pool_reset_peaks(hr_pool *pool);
 HR_API hr_status hr_pool_reset_accumulated(hr_pool *pool);

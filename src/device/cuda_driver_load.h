@@ -37,19 +37,21 @@ enum {
 /* CUdevice_attribute */
 enum {
     HR__CUDA_HAS_VIRTUAL_MEMORY = 102,           /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
+    HR__CUDA_HAS_FILE_DESCRIPTOR_HANDLES = 103,  /* HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED */
     HR__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL = 110, /* GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
 };
 
 /* Flags and modes. */
 enum {
-    HR__CUDA_STREAM_NON_BLOCKING = 1,  /* CU_STREAM_NON_BLOCKING */
-    HR__CUDA_EVENT_DISABLE_TIMING = 2, /* CU_EVENT_DISABLE_TIMING */
-    HR__CUDA_CAPTURE_STATUS_NONE = 0,  /* CU_STREAM_CAPTURE_STATUS_NONE */
-    HR__CUDA_CAPTURE_MODE_RELAXED = 2, /* CU_STREAM_CAPTURE_MODE_RELAXED */
-    HR__CUDA_ALLOCATION_PINNED = 1,    /* CU_MEM_ALLOCATION_TYPE_PINNED */
-    HR__CUDA_LOCATION_DEVICE = 1,      /* CU_MEM_LOCATION_TYPE_DEVICE */
-    HR__CUDA_ACCESS_READ_WRITE = 3,    /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
-    HR__CUDA_GRANULARITY_MINIMUM = 0,  /* CU_MEM_ALLOC_GRANULARITY_MINIMUM */
+    HR__CUDA_STREAM_NON_BLOCKING = 1,    /* CU_STREAM_NON_BLOCKING */
+    HR__CUDA_EVENT_DISABLE_TIMING = 2,   /* CU_EVENT_DISABLE_TIMING */
+    HR__CUDA_CAPTURE_STATUS_NONE = 0,    /* CU_STREAM_CAPTURE_STATUS_NONE */
+    HR__CUDA_CAPTURE_MODE_RELAXED = 2,   /* CU_STREAM_CAPTURE_MODE_RELAXED */
+    HR__CUDA_ALLOCATION_PINNED = 1,      /* CU_MEM_ALLOCATION_TYPE_PINNED */
+    HR__CUDA_HANDLE_FILE_DESCRIPTOR = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+    HR__CUDA_LOCATION_DEVICE = 1,        /* CU_MEM_LOCATION_TYPE_DEVICE */
+    HR__CUDA_ACCESS_READ_WRITE = 3,      /* CU_MEM_ACCESS_FLAGS_PROT_READWRITE */
+    HR__CUDA_GRANULARITY_MINIMUM = 0,    /* CU_MEM_ALLOC_GRANULARITY_MINIMUM */
 };
 
 /* CUmemLocation */
@@ -150,7 +152,9 @@ typedef struct hr__cuda_access {
        unsigned long long flags))                                                                  \
     X(cuMemUnmap, "cuMemUnmap", NULL, false, (hr__cuda_ptr address, size_t size_bytes))            \
     X(cuMemSetAccess, "cuMemSetAccess", NULL, false,                                               \
-      (hr__cuda_ptr address, size_t size_bytes, const hr__cuda_access *accesses, size_t count))
+      (hr__cuda_ptr address, size_t size_bytes, const hr__cuda_access *accesses, size_t count))    \
+    X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", NULL, false,                   \
+      (void *exported, hr__cuda_handle handle, int handle_type, unsigned long long flags))
 
 /* The functions; those that are not required may be NULL. */
 typedef struct hr__cuda_driver {
@@ -170,7 +174,8 @@ typedef struct hr__cuda_driver {
  *                    names each that was tried, and why it would not do */
 HR_MUST_CHECK hr_status hr__cuda_driver_get(const hr__cuda_driver **out);
 
-/* Are all functions for virtual memory there? Whether a device has it is the device's own say. */
+/* Are all functions for virtual memory there, exporting aside? Whether a device has it is the
+ * device's own say. */
 bool hr__cuda_driver_has_virtual_memory(const hr__cuda_driver *driver);
 
 #endif /* HR_DEVICE_CUDA_DRIVER_LOAD_H */

@@ -3,8 +3,8 @@
  * Replay asks a simulated device for plain memory hundreds of thousands of times a second, so a
  * range is found by its first address in a hash map, and its record comes from a list that is
  * filled a chunk at a time. Order among plain ranges is needed only where an address must be held
- * against all others (a dictated address, a copy into the middle of a range): devices that need it
- * ask for it, and the others do not pay.
+ * against all others (a dictated address, a copy into the middle of a range): it begins when the
+ * first of these comes, and until then nobody pays.
  *
  * Virtual memory is in device_books_virtual.c. */
 #include "device/device_books.h"

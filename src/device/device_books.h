@@ -38,6 +38,10 @@ typedef struct hr__backing {
     hr_status (*unreserve)(void *context, hr_device_ptr address, uint64_t size_bytes);
     /* `where` is the backing's own name for a handle's memory; the books only keep it. */
     hr_status (*create)(void *context, uint64_t size_bytes, uint64_t *where);
+    /* The same for memory that other processes may have, and a file descriptor for it. NULL: there
+     * is no such memory. */
+    hr_status (*create_shareable)(void *context, uint64_t size_bytes, uint64_t *where);
+    hr_status (*export_memory)(void *context, uint64_t where, int *file_descriptor);
     void (*discard)(void *context, uint64_t where,
                     uint64_t size_bytes); /* nobody has it any more */
     hr_status (*map)(void *context, hr_device_ptr address, uint64_t size_bytes, uint64_t where);
@@ -67,6 +71,7 @@ typedef struct hr__handle_slot {
     uint32_t mapping_count;
     uint32_t next_free; /* index + 1; 0 = none */
     bool is_held;       /* created and not released */
+    bool is_shareable;
 } hr__handle_slot;
 
 typedef struct hr__books {
@@ -100,7 +105,7 @@ typedef struct hr__books {
 void hr__books_init(hr__books *books, const hr__backing *backing, void *backing_context,
                     uint64_t capacity_bytes, uint64_t granularity_bytes, bool has_virtual_memory);
 
-/* Gives everything that is still held back to the backing, except handles, which end with it. */
+/* Gives everything that is still held back to the backing. */
 void hr__books_deinit(hr__books *books);
 
 /* The live plain range or reservation that shares an address with the `size_bytes` from `address`,
@@ -109,11 +114,13 @@ void hr__books_deinit(hr__books *books);
 const hr__range *hr__books_overlap(const hr__books *books, uint64_t address, uint64_t size_bytes);
 
 /* From now on plain ranges are kept in the order of their addresses too, which costs a tree
- * operation each time. Devices that only make up addresses never need it. Cannot fail. */
+ * operation each time. Devices that only make up addresses never need it, as long as nobody looks
+ * for bytes in their plain memory. Cannot fail. */
 void hr__books_keep_plain_order(hr__books *books);
 
 /* May the bytes be touched: inside one plain range, or inside mappings with access? `what` names
- * the call in the refusal. Needs the plain order. */
+ * the call in the refusal. The first question about anything but a reservation's bytes begins the
+ * plain order. */
 hr_status hr__books_check_bytes(hr__books *books, const char *what, uint64_t address,
                                 uint64_t size_bytes);
 
@@ -154,6 +161,8 @@ hr_status hr__books_give_back(hr__books *books, hr_device_ptr address, uint64_t 
 hr_status hr__books_reserve(hr__books *books, uint64_t size_bytes, hr_device_ptr *out);
 hr_status hr__books_unreserve(hr__books *books, hr_device_ptr address, uint64_t size_bytes);
 hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out);
+hr_status hr__books_create_shareable(hr__books *books, uint64_t size_bytes, hr_handle *out);
+hr_status hr__books_export_handle(hr__books *books, hr_handle handle, int *file_descriptor);
 hr_status hr__books_release(hr__books *books, hr_handle handle, uint64_t *size_bytes);
 hr_status hr__books_map(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
                         hr_handle handle);

@@ -138,15 +138,17 @@ static hr_status find_free_slot(hr__books *books)
     return HR_OK;
 }
 
-hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out)
+/* `make` is what the backing does for it, or NULL. */
+static hr_status create_handle(hr__books *books, uint64_t size_bytes,
+                               hr_status (*make)(void *, uint64_t, uint64_t *), bool is_shareable,
+                               hr_handle *out)
 {
-    HR__TRY(check_support(books, "create"));
     HR__TRY(check_size(books, "create", size_bytes));
     HR__TRY(hr__books_check_room(books, "create", size_bytes));
     HR__TRY(find_free_slot(books));
     uint64_t where = 0;
-    if (books->backing->create != NULL)
-        HR__TRY(books->backing->create(books->backing_context, size_bytes, &where));
+    if (make != NULL)
+        HR__TRY(make(books->backing_context, size_bytes, &where));
 
     uint32_t slot, generation = 0;
     if (books->first_free_handle != 0) {
@@ -156,11 +158,46 @@ hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out
     } else {
         slot = books->handle_count++;
     }
-    books->handles[slot] = (hr__handle_slot){
-        .size_bytes = size_bytes, .where = where, .generation = generation, .is_held = true};
+    books->handles[slot] = (hr__handle_slot){.size_bytes = size_bytes,
+                                             .where = where,
+                                             .generation = generation,
+                                             .is_held = true,
+                                             .is_shareable = is_shareable};
     hr__books_add_use(books, size_bytes);
     *out = number_of(slot, generation);
     return HR_OK;
+}
+
+hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out)
+{
+    HR__TRY(check_support(books, "create"));
+    return create_handle(books, size_bytes, books->backing->create, false, out);
+}
+
+static hr_status check_sharing(const hr__books *books, const char *what)
+{
+    HR__TRY(check_support(books, what));
+    if (books->backing->create_shareable != NULL)
+        return HR_OK;
+    return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no shareable handles", what);
+}
+
+hr_status hr__books_create_shareable(hr__books *books, uint64_t size_bytes, hr_handle *out)
+{
+    HR__TRY(check_sharing(books, "create_shareable"));
+    return create_handle(books, size_bytes, books->backing->create_shareable, true, out);
+}
+
+hr_status hr__books_export_handle(hr__books *books, hr_handle handle, int *file_descriptor)
+{
+    HR__TRY(check_sharing(books, "export_handle"));
+    const hr__handle_slot *held = held_handle(books, handle);
+    if (held == NULL || !held->is_shareable)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "export_handle of handle %#" PRIx64
+                        ": one from create_shareable that was not yet released is expected",
+                        handle);
+    return books->backing->export_memory(books->backing_context, held->where, file_descriptor);
 }
 
 /* Neither held nor mapped: the memory goes. */
@@ -354,9 +391,12 @@ hr_status hr__books_check_bytes(hr__books *books, const char *what, uint64_t add
                         "%s of %" PRIu64 " bytes at %#" PRIx64 ": a size is expected that leads "
                         "to an address",
                         what, size_bytes, address);
-    const hr__range *plain = hr__range_holding(books->ordered_plain, address);
-    hr__range *reservation = plain == NULL ? reservation_holding(books, address) : NULL;
-    const hr__range *range = plain != NULL ? plain : reservation;
+    const hr__range *range = reservation_holding(books, address);
+    bool is_plain = range == NULL;
+    if (is_plain) {
+        hr__books_keep_plain_order(books);
+        range = hr__range_holding(books->ordered_plain, address);
+    }
     if (range == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s at %#" PRIx64 ": no memory of this device",
                         what, address);
@@ -364,7 +404,7 @@ hr_status hr__books_check_bytes(hr__books *books, const char *what, uint64_t add
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "%s of %" PRIu64 " bytes at %#" PRIx64 ": the memory ends at %#" PRIx64,
                         what, size_bytes, address, range->address + range->size_bytes);
-    if (plain != NULL)
+    if (is_plain)
         return HR_OK;
     uint64_t last = (end - 1 - range->address) >> books->granularity_log2;
     for (uint64_t i = (address - range->address) >> books->granularity_log2; i <= last; i++) {
@@ -381,6 +421,18 @@ hr_status hr__books_check_bytes(hr__books *books, const char *what, uint64_t add
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* After the reservations: then nothing is mapped, and each live handle ends once. */
+static void discard_handles(hr__books *books)
+{
+    if (books->backing->discard == NULL)
+        return;
+    for (uint32_t i = 0; i < books->handle_count; i++) {
+        const hr__handle_slot *handle = &books->handles[i];
+        if (handle->is_held || handle->mapping_count != 0)
+            books->backing->discard(books->backing_context, handle->where, handle->size_bytes);
+    }
+}
+
 void hr__books_deinit_virtual(hr__books *books)
 {
     while (books->reservations != NULL) {
@@ -391,5 +443,6 @@ void hr__books_deinit_virtual(hr__books *books)
         hr__tree_remove(&books->reservations, &range->node);
         hr__host_free(range->granules);
     }
+    discard_handles(books);
     hr__host_free(books->handles);
 }

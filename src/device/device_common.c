@@ -131,6 +131,24 @@ static hr_status stand_in_create(void *context, uint64_t size_bytes, hr_handle *
     return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
 }
 
+static hr_status stand_in_create_shareable(void *context, uint64_t size_bytes, hr_handle *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_CREATE);
+    if (status == HR_OK)
+        status = hr__books_create_shareable(&device->books, size_bytes, out);
+    return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
+}
+
+static hr_status stand_in_export_handle(void *context, hr_handle handle, int *file_descriptor)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter_uncounted(device, "export_handle");
+    if (status == HR_OK)
+        status = hr__books_export_handle(&device->books, handle, file_descriptor);
+    return leave_uncounted(device, status);
+}
+
 static hr_status stand_in_release(void *context, hr_handle handle)
 {
     hr__stand_in *device = context;
@@ -196,17 +214,16 @@ static hr_status stand_in_stream_synchronize(void *context, hr_stream stream)
     hr__stand_in *device = context;
     hr_status status = enter(device, HR_DEVICE_CALL_SYNCHRONIZE);
     if (status == HR_OK)
-        hr__streams_complete(&device->streams, stream);
+        hr__streams_synchronize(&device->streams, stream);
     return leave(device, HR_DEVICE_CALL_SYNCHRONIZE, 1, 0, status);
 }
 
 static hr_status stand_in_stream_wait_event(void *context, hr_stream stream, hr_device_event event)
 {
-    (void)stream; /* nothing waits in the model: see device_streams.c */
     hr__stand_in *device = context;
     hr_status status = enter(device, HR_DEVICE_CALL_STREAM);
     if (status == HR_OK)
-        status = hr__streams_wait_event(&device->streams, event);
+        status = hr__streams_wait_event(&device->streams, stream, event);
     return leave(device, HR_DEVICE_CALL_STREAM, 1, 0, status);
 }
 
@@ -275,18 +292,32 @@ static hr_status stand_in_synchronize(void *context)
 
 /* ---- bytes: done at once, and so in the order of every stream -------------------------------- */
 
-/* Where the host may touch `size_bytes` from `address`; refused where they are not all there. */
+static bool has_bytes(const hr__stand_in *device)
+{
+    return device->books.backing->bytes_at != NULL;
+}
+
+/* Where the host may touch `size_bytes` from `address`; refused where they are not all there. On a
+ * device without bytes `*bytes` stays as it is: the memory is there, and holds nothing. */
 static hr_status find_bytes(hr__stand_in *device, const char *what, hr_device_ptr address,
                             uint64_t size_bytes, void **bytes, size_t *host_bytes)
 {
     hr__books *books = &device->books;
-    if (books->backing->bytes_at == NULL)
-        return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no bytes", what);
     HR__TRY(hr__books_check_bytes(books, what, address, size_bytes));
+    if (!has_bytes(device))
+        return HR_OK;
     if (!hr__narrow_size(size_bytes, host_bytes))
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s of %" PRIu64 " bytes", what, size_bytes);
     *bytes = books->backing->bytes_at(books->backing_context, address);
     return HR_OK;
+}
+
+/* For what a caller would see the bytes of. */
+static hr_status need_bytes(hr__stand_in *device, const char *what)
+{
+    if (has_bytes(device))
+        return HR_OK;
+    return hr__fail(HR_ERR_UNSUPPORTED, "%s: this device has no bytes", what);
 }
 
 static hr_status stand_in_write(void *context, hr_device_ptr to, const void *from,
@@ -296,6 +327,8 @@ static hr_status stand_in_write(void *context, hr_device_ptr to, const void *fro
     void *bytes = NULL;
     size_t host_bytes = 0;
     hr_status status = enter_uncounted(device, "write");
+    if (status == HR_OK)
+        status = need_bytes(device, "write");
     if (status == HR_OK)
         status = find_bytes(device, "write", to, size_bytes, &bytes, &host_bytes);
     if (status == HR_OK)
@@ -309,6 +342,8 @@ static hr_status stand_in_read(void *context, void *to, hr_device_ptr from, uint
     void *bytes = NULL;
     size_t host_bytes = 0;
     hr_status status = enter_uncounted(device, "read");
+    if (status == HR_OK)
+        status = need_bytes(device, "read");
     if (status == HR_OK)
         status = find_bytes(device, "read", from, size_bytes, &bytes, &host_bytes);
     if (status == HR_OK)
@@ -326,7 +361,7 @@ static hr_status stand_in_fill(void *context, hr_device_ptr to, uint8_t value, u
     hr_status status = enter_uncounted(device, "fill");
     if (status == HR_OK)
         status = find_bytes(device, "fill", to, size_bytes, &bytes, &host_bytes);
-    if (status == HR_OK)
+    if (status == HR_OK && bytes != NULL)
         memset(bytes, value, host_bytes);
     return leave_uncounted(device, status);
 }
@@ -338,14 +373,14 @@ static hr_status stand_in_copy(void *context, hr_device_ptr to, hr_device_ptr fr
     hr__stand_in *device = context;
     void *target = NULL, *source = NULL;
     size_t host_bytes = 0;
-    hr_status status = enter_uncounted(device, "copy");
+    hr_status status = enter(device, HR_DEVICE_CALL_COPY);
     if (status == HR_OK)
         status = find_bytes(device, "copy from", from, size_bytes, &source, &host_bytes);
     if (status == HR_OK)
         status = find_bytes(device, "copy to", to, size_bytes, &target, &host_bytes);
-    if (status == HR_OK)
+    if (status == HR_OK && target != NULL)
         memmove(target, source, host_bytes);
-    return leave_uncounted(device, status);
+    return leave(device, HR_DEVICE_CALL_COPY, 1, size_bytes, status);
 }
 
 /* ---- page-locked host memory ----------------------------------------------------------------- */
@@ -461,6 +496,8 @@ static const hr_device_table stand_in_table = {
     .memory_info = stand_in_memory_info,
     .processes = stand_in_processes,
     .destroy = stand_in_destroy,
+    .create_shareable = stand_in_create_shareable,
+    .export_handle = stand_in_export_handle,
 };
 
 /* ---- making and ending ----------------------------------------------------------------------- */

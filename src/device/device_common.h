@@ -6,11 +6,12 @@
  * hr__backing.
  *
  * What counts as which kind of call:
+ *   CREATE        create, create_shareable
  *   STREAM        stream_create, stream_destroy, stream_wait_event, stream_is_capturing
  *   SYNCHRONIZE   stream_synchronize, event_synchronize, synchronize
  *   HOST_TAKE     host_take, host_register; HOST_GIVE_BACK likewise
- * event_destroy, write, read, fill, copy and processes are of no kind: they are not counted, cost
- * nothing and cannot be scripted to fail. They do fail on a lost device. */
+ * event_destroy, write, read, fill, processes and export_handle are of no kind: they are not
+ * counted, cost nothing and cannot be scripted to fail. They do fail on a lost device. */
 #ifndef HR_DEVICE_DEVICE_COMMON_H
 #define HR_DEVICE_DEVICE_COMMON_H
 

@@ -31,16 +31,17 @@
 #include "base/error.h" /* hr__fail, HR__TRY */
 #include "base/host_memory.h"
 #include "device/cuda_driver_load.h"
+#include "device/cuda_virtual_memory.h"
 #include "device/nvml_load.h" /* hr__nvml_processes */
 
 /* Set when the device is opened, then read-only. */
 typedef struct cuda_device {
     const hr__cuda_driver *driver;
     hr__cuda_context primary;
-    hr__cuda_allocation allocation; /* what create() asks for */
-    int index;                      /* among the devices visible to this process */
-    hr__cuda_device ordinal;        /* the driver's number for it */
-    char pci_bus_id[32];            /* "" where the driver would not say */
+    hr__cuda_virtual_memory virtual_memory; /* what create() asks for, among others */
+    int index;                              /* among the devices visible to this process */
+    hr__cuda_device ordinal;                /* the driver's number for it */
+    char pci_bus_id[32];                    /* "" where the driver would not say */
 } cuda_device;
 
 /* ---- around every call ----------------------------------------------------------------------- */
@@ -177,9 +178,18 @@ static hr_status give_back(void *context, hr_device_ptr address)
 
 static hr_status require_virtual_memory(const cuda_device *device)
 {
-    if (device->allocation.type == HR__CUDA_ALLOCATION_PINNED)
+    if (device->virtual_memory.is_usable)
         return HR_OK;
-    return hr__fail(HR_ERR_UNSUPPORTED, "CUDA device %d, or its driver, has no virtual memory",
+    return hr__fail(HR_ERR_UNSUPPORTED, "CUDA device %d has no virtual memory: %s", device->index,
+                    device->virtual_memory.reason);
+}
+
+static hr_status require_sharing(const cuda_device *device)
+{
+    HR__TRY(require_virtual_memory(device));
+    if (device->virtual_memory.is_shareable)
+        return HR_OK;
+    return hr__fail(HR_ERR_UNSUPPORTED, "CUDA device %d has no shareable handles here",
                     device->index);
 }
 
@@ -209,9 +219,33 @@ static hr_status create(void *context, uint64_t size_bytes, hr_handle *out)
     hr__cuda_handle handle = 0;
     HR__TRY(require_virtual_memory(device));
     TRY_DRIVER(device, HR_ERR_OUT_OF_MEMORY,
-               cuMemCreate(&handle, (size_t)size_bytes, &device->allocation, 0),
+               cuMemCreate(&handle, (size_t)size_bytes, &device->virtual_memory.plain, 0),
                "cuMemCreate(%" PRIu64 " bytes)", size_bytes);
     *out = handle;
+    return HR_OK;
+}
+
+static hr_status create_shareable(void *context, uint64_t size_bytes, hr_handle *out)
+{
+    cuda_device *device = context;
+    hr__cuda_handle handle = 0;
+    HR__TRY(require_sharing(device));
+    TRY_DRIVER(device, HR_ERR_OUT_OF_MEMORY,
+               cuMemCreate(&handle, (size_t)size_bytes, &device->virtual_memory.shareable, 0),
+               "cuMemCreate(%" PRIu64 " bytes, shareable)", size_bytes);
+    *out = handle;
+    return HR_OK;
+}
+
+static hr_status export_handle(void *context, hr_handle handle, int *file_descriptor)
+{
+    cuda_device *device = context;
+    int file = -1;
+    HR__TRY(require_sharing(device));
+    TRY_DRIVER(device, HR_ERR_DEVICE,
+               cuMemExportToShareableHandle(&file, handle, HR__CUDA_HANDLE_FILE_DESCRIPTOR, 0),
+               "cuMemExportToShareableHandle(%#" PRIx64 ")", handle);
+    *file_descriptor = file;
     return HR_OK;
 }
 
@@ -247,7 +281,7 @@ static hr_status set_access(void *context, hr_device_ptr address, uint64_t size_
 {
     cuda_device *device = context;
     hr__cuda_access access = {
-        .location = device->allocation.location,
+        .location = device->virtual_memory.plain.location,
         .flags = HR__CUDA_ACCESS_READ_WRITE,
     };
     HR__TRY(require_virtual_memory(device));
@@ -502,6 +536,8 @@ static const hr_device_table cuda_table = {
     .memory_info = memory_info,
     .processes = processes,
     .destroy = destroy,
+    .create_shareable = create_shareable,
+    .export_handle = export_handle,
 };
 
 /* Starts the driver and finds the device. A stub library, and a driver that sees no GPU, are no
@@ -554,34 +590,20 @@ static hr_status describe(cuda_device *device, hr_device_properties *properties)
     return HR_OK;
 }
 
-/* An attribute the driver is too old to know counts as absent. */
-static bool has_attribute(const cuda_device *device, int attribute)
-{
-    int value = 0;
-    return device->driver->cuDeviceGetAttribute(&value, attribute, device->ordinal) ==
-               HR__CUDA_SUCCESS &&
-           value != 0;
-}
-
 /* Under WSL2, on virtual GPUs and with old drivers there may be none: plain memory works. */
 static hr_status set_up_virtual_memory(cuda_device *device, hr_device_properties *properties)
 {
-    if (!hr__cuda_driver_has_virtual_memory(device->driver) ||
-        !has_attribute(device, HR__CUDA_HAS_VIRTUAL_MEMORY))
+    hr__cuda_virtual_memory *found = &device->virtual_memory;
+    driver_visit visit;
+    HR__TRY(enter(device, &visit));
+    hr__cuda_find_virtual_memory(device->driver, device->ordinal, found);
+    leave(device, &visit);
+    if (!found->is_usable)
         return HR_OK;
-    device->allocation.type = HR__CUDA_ALLOCATION_PINNED;
-    device->allocation.location.type = HR__CUDA_LOCATION_DEVICE;
-    device->allocation.location.id = device->ordinal;
-    device->allocation.is_direct_rdma_capable =
-        has_attribute(device, HR__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL);
-
-    size_t granularity_bytes = 0;
-    TRY_DRIVER(device, HR_ERR_DEVICE,
-               cuMemGetAllocationGranularity(&granularity_bytes, &device->allocation,
-                                             HR__CUDA_GRANULARITY_MINIMUM),
-               "cuMemGetAllocationGranularity(minimum)");
-    properties->granularity_bytes = granularity_bytes;
     properties->has_virtual_memory = true;
+    properties->granularity_bytes = found->granularity_bytes;
+    properties->has_shareable_handles = found->is_shareable;
+    properties->has_rdma_handles = found->plain.is_direct_rdma_capable != 0;
     return HR_OK;
 }
 

@@ -8,12 +8,17 @@
  *   handle         a piece of one large memfd
  *   mapping        that piece, laid over the reservation; no access before set_access()
  *   unmapping      the reservation's empty mapping, laid over the piece
+ *   shareable      a handle that is a memfd of its own, which exporting duplicates
  *
  * Why one memfd and not one for each handle: thousands of handles must work, and a process has a
  * thousand file descriptors. The file is sparse and as long as a file can be, so a piece's offset
  * is simply the next one: offsets are never reused, and a new handle always reads as zero. When a
  * handle ends, its pages are punched out of the file and the memory goes back to the system. The
  * length lasts: 4 EiB at a GiB every microsecond is over an hour.
+ *
+ * Only handles that another process may get are files of their own: the descriptor then stands for
+ * just this memory, mapped from its start, which lives on with whoever still has it, as a GPU's
+ * does. A thousand of them are too many for most processes; the system's refusal says so.
  *
  * The checks and the books are device_books.h's. Everything here runs under the device's lock. */
 #include "device/device_host.h"
@@ -33,9 +38,13 @@
 
 #define FILE_BYTES (INT64_C(1) << 62)
 
+/* Where a handle's memory is: an offset in the large file, or with this bit the descriptor of its
+ * own file. */
+#define IS_OWN_FILE (UINT64_C(1) << 63)
+
 typedef struct host_device {
     hr__stand_in common; /* first: hr_device.context points at it */
-    int file;            /* the memfd */
+    int file;            /* the large memfd */
     uint64_t page_bytes; /* set at creation, then read-only */
     uint64_t next_offset;
 } host_device;
@@ -144,11 +153,61 @@ static hr_status host_create(void *context, uint64_t size_bytes, uint64_t *where
     return HR_OK;
 }
 
+static hr_status open_file(const char *what, uint64_t size_bytes, int *out)
+{
+    int file = memfd_create("headroom", MFD_CLOEXEC);
+    if (file < 0)
+        return system_refused("memfd_create", what, size_bytes);
+    if (ftruncate(file, (off_t)size_bytes) != 0) {
+        hr_status status = system_refused("ftruncate", what, size_bytes);
+        (void)close(file);
+        return status;
+    }
+    *out = file;
+    return HR_OK;
+}
+
+static hr_status host_create_shareable(void *context, uint64_t size_bytes, uint64_t *where)
+{
+    (void)context;
+    if (size_bytes > (uint64_t)FILE_BYTES) {
+        errno = EFBIG;
+        return system_refused("memfd_create", "create_shareable", size_bytes);
+    }
+    int file = -1;
+    HR__TRY(open_file("create_shareable", size_bytes, &file));
+    *where = IS_OWN_FILE | (uint64_t)file;
+    return HR_OK;
+}
+
+static bool is_own_file(uint64_t where, int *file)
+{
+    *file = (int)(where & ~IS_OWN_FILE);
+    return (where & IS_OWN_FILE) != 0;
+}
+
+static hr_status host_export_memory(void *context, uint64_t where, int *file_descriptor)
+{
+    (void)context;
+    int file = -1;
+    (void)is_own_file(where, &file); /* the books export no other */
+    int duplicate = fcntl(file, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0)
+        return system_refused("fcntl", "export_handle", 0);
+    *file_descriptor = duplicate;
+    return HR_OK;
+}
+
 /* Should the hole be refused, the pages stay until the device ends. Nobody can reach them: no
  * mapping is left, and their offset is never used again. */
 static void host_discard(void *context, uint64_t where, uint64_t size_bytes)
 {
     const host_device *device = context;
+    int own_file = -1;
+    if (is_own_file(where, &own_file)) {
+        (void)close(own_file);
+        return;
+    }
     (void)fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)where,
                     (off_t)size_bytes);
 }
@@ -156,8 +215,14 @@ static void host_discard(void *context, uint64_t where, uint64_t size_bytes)
 static hr_status host_map(void *context, hr_device_ptr address, uint64_t size_bytes, uint64_t where)
 {
     const host_device *device = context;
-    if (mmap(host_address(address), (size_t)size_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED,
-             device->file, (off_t)where) == MAP_FAILED) {
+    int file = -1;
+    off_t offset = 0;
+    if (!is_own_file(where, &file)) {
+        file = device->file;
+        offset = (off_t)where;
+    }
+    if (mmap(host_address(address), (size_t)size_bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file,
+             offset) == MAP_FAILED) {
         hr_status status = system_refused("mmap", "map", size_bytes);
         /* The system may have taken the reservation away before it found that it cannot go on. */
         (void)map_nothing(host_address(address), (size_t)size_bytes);
@@ -217,6 +282,8 @@ static const hr__backing host_backing = {
     .reserve = host_reserve,
     .unreserve = host_unreserve,
     .create = host_create,
+    .create_shareable = host_create_shareable,
+    .export_memory = host_export_memory,
     .discard = host_discard,
     .map = host_map,
     .unmap = host_unmap,
@@ -229,20 +296,6 @@ static const hr__backing host_backing = {
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-static hr_status open_file(int *out)
-{
-    int file = memfd_create("headroom", MFD_CLOEXEC);
-    if (file < 0)
-        return system_refused("memfd_create", "hr_host_device_create", 0);
-    if (ftruncate(file, (off_t)FILE_BYTES) != 0) {
-        hr_status status = system_refused("ftruncate", "hr_host_device_create", FILE_BYTES);
-        (void)close(file);
-        return status;
-    }
-    *out = file;
-    return HR_OK;
-}
-
 hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out)
 {
     if (capacity_bytes == 0 || out == NULL)
@@ -251,7 +304,7 @@ hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out)
     host_device *device = hr__host_alloc_zeroed(1, sizeof *device);
     if (device == NULL)
         return hr__fail_host_memory(sizeof *device, "a host device");
-    hr_status status = open_file(&device->file);
+    hr_status status = open_file("hr_host_device_create", FILE_BYTES, &device->file);
     if (status != HR_OK)
         goto free_device;
     device->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -262,19 +315,15 @@ hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out)
         .properties = {.total_bytes = capacity_bytes,
                        .has_virtual_memory = true,
                        .has_bytes = true,
-                       .has_pinned_memory = true},
+                       .has_pinned_memory = true,
+                       .has_shareable_handles = true},
     };
     parts.properties.granularity_bytes = parts.granularity_bytes;
     snprintf(parts.properties.name, sizeof parts.properties.name, "host");
-    hr_device *made = NULL;
-    status = hr__stand_in_init(&device->common, &parts, &made);
-    if (status != HR_OK)
-        goto close_file;
-    hr__books_keep_plain_order(&device->common.books); /* bytes are looked for inside ranges */
-    *out = made;
-    return HR_OK;
+    status = hr__stand_in_init(&device->common, &parts, out);
+    if (status == HR_OK)
+        return HR_OK;
 
-close_file:
     (void)close(device->file);
 free_device:
     hr__host_free(device);

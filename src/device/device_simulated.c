@@ -12,8 +12,9 @@
  * PyTorch got dictates them instead: they wait in a queue, and the next call that *succeeds* takes
  * the first, so that a take() which fails for lack of room finds its address again on the retry.
  *
- * Only when the first address is dictated, or an area starts again, must an address be held against
- * what is live; until then plain memory is kept without order (hr__books_keep_plain_order). */
+ * Only when the first address is dictated, an area starts again, or bytes of plain memory are
+ * copied, must an address be held against what is live; until then plain memory is kept without
+ * order (hr__books_keep_plain_order). */
 #include "device/device_simulated.h"
 
 #include <inttypes.h>
@@ -36,6 +37,7 @@
  *   cuMemSetAccess       32.6 (30.6)  29.6 (32.0)  49.7 (49.5)  per handle
  *   cuMemUnmap           20.1 (19.6)  19.2 (20.0)  26.0 (26.0)  per handle
  *   cuMemRelease         13.2 (13.2)  21.9 (21.8)  134.8 (134.7)
+ *   cuMemcpyDtoD         5.4  (5.4)                131 (131)   on the device, as if waited for
  *   cuMemHostAlloc                                 148000: a slope alone, from this one size
  *   cuMemFreeHost                                  23000: likewise
  *
@@ -56,6 +58,7 @@ const hr_call_cost hr__simulated_costs[HR_DEVICE_CALL_KINDS] = {
     [HR_DEVICE_CALL_SYNCHRONIZE] = {700, 0},
     [HR_DEVICE_CALL_HOST_TAKE] = {0, 592000000},
     [HR_DEVICE_CALL_HOST_GIVE_BACK] = {0, 92000000},
+    [HR_DEVICE_CALL_COPY] = {4400, 506000},
 };
 
 typedef struct simulated_device {

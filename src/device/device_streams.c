@@ -1,12 +1,17 @@
-/* device_streams.c - events that complete when told.
+/* device_streams.c - events that complete when told, and streams that wait for them.
  *
- * Each stream lists its incomplete events in the order of recording, linked through the event
- * slots. Completing a stream costs as much as there is to complete, and asking an event is one
- * look at its slot, whatever the number of streams.
+ * Everything queued while streams are held gets a point, one number after the other over all
+ * streams. A stream then needs two of them: how far it was told to run, and how far it has come.
+ * Recording an event is writing its point down, and asking it is one comparison, however much was
+ * queued. An event that is recorded anew or destroyed takes nothing with it: a wait names a stream
+ * and a point, as a GPU waits for the recording there was when it was told to.
  *
- * What the model leaves out: stream_wait_event() makes nothing wait. An event recorded on a stream
- * that waits for another completes with its own stream all the same; whoever completes streams by
- * hand completes them in the order that is meant. */
+ * A record that is dropped, or was never made, stands for a stream that has nothing incomplete; one
+ * that is made has come as far as the latest point, so older points of the same number stay
+ * complete.
+ *
+ * Going on after a change looks at every stream, again and again until none moves: there are a
+ * few streams and a few waits in what tests and replay do. */
 #include "device/device_streams.h"
 
 #include <inttypes.h>
@@ -15,14 +20,26 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-struct hr__stream_record {
+/* What the stream queued after it does not run before `stream` has come to `point`. */
+typedef struct stream_wait {
+    struct stream_wait *next; /* of the same stream, later */
+    uint64_t queued_at;       /* its own point */
+    hr_stream stream;
+    uint64_t point;
+} stream_wait;
+
+typedef struct stream_record {
     hr__tree_node node; /* first, so that a node is its record */
     hr_stream number;
-    uint32_t first; /* incomplete events, oldest first: index + 1; 0 = none */
-    uint32_t last;
+    uint64_t queued;         /* the latest point of its own */
+    uint64_t told;           /* may run up to this point */
+    uint64_t reached;        /* has run up to this point; at most `told` */
+    uint64_t needed;         /* by run_to(), while it looks; 0 otherwise */
+    stream_wait *first_wait; /* owned, like the rest of the list: those not yet satisfied */
+    stream_wait *last_wait;
     bool is_created; /* by stream_create(), and not destroyed */
     bool is_capturing;
-};
+} stream_record;
 
 enum { FIRST_EVENT_CAPACITY = 64 };
 
@@ -40,34 +57,35 @@ void hr__streams_init(hr__streams *streams, bool is_held)
 
 static bool record_before(const hr__tree_node *a, const hr__tree_node *b)
 {
-    return ((const hr__stream_record *)a)->number < ((const hr__stream_record *)b)->number;
+    return ((const stream_record *)a)->number < ((const stream_record *)b)->number;
 }
 
-static hr__stream_record *find_record(const hr__streams *streams, hr_stream stream)
+static stream_record *find_record(const hr__streams *streams, hr_stream stream)
 {
-    hr__stream_record key = {.number = stream};
-    hr__stream_record *found =
-        (hr__stream_record *)hr__tree_first_from(streams->records, &key.node, record_before);
+    stream_record key = {.number = stream};
+    stream_record *found =
+        (stream_record *)hr__tree_first_from(streams->records, &key.node, record_before);
     return found != NULL && found->number == stream ? found : NULL;
 }
 
 /* The stream's record, made if there is none yet. NULL without host memory. */
-static hr__stream_record *find_or_make_record(hr__streams *streams, hr_stream stream)
+static stream_record *find_or_make_record(hr__streams *streams, hr_stream stream)
 {
-    hr__stream_record *record = find_record(streams, stream);
+    stream_record *record = find_record(streams, stream);
     if (record != NULL)
         return record;
     record = hr__host_alloc_zeroed(1, sizeof *record);
     if (record == NULL)
         return NULL;
     record->number = stream;
+    record->told = record->reached = streams->latest_point;
     hr__tree_insert(&streams->records, &record->node, record_before);
     return record;
 }
 
-static void drop_record_if_idle(hr__streams *streams, hr__stream_record *record)
+static void drop_record_if_idle(hr__streams *streams, stream_record *record)
 {
-    if (record->first != 0 || record->is_created || record->is_capturing)
+    if (record->reached < record->queued || record->is_created || record->is_capturing)
         return;
     hr__tree_remove(&streams->records, &record->node);
     hr__host_free(record);
@@ -79,7 +97,7 @@ hr_status hr__streams_create(hr__streams *streams, hr_stream *out)
     do { /* a caller's own streams may have the numbers we would make up */
         number = FIRST_STREAM_NUMBER + STREAM_NUMBER_STEP * streams->created_count++;
     } while (find_record(streams, number) != NULL);
-    hr__stream_record *record = find_or_make_record(streams, number);
+    stream_record *record = find_or_make_record(streams, number);
     if (record == NULL)
         return hr__fail_host_memory(sizeof *record, "a stream");
     record->is_created = true;
@@ -89,7 +107,7 @@ hr_status hr__streams_create(hr__streams *streams, hr_stream *out)
 
 hr_status hr__streams_destroy(hr__streams *streams, hr_stream stream)
 {
-    hr__stream_record *record = find_record(streams, stream);
+    stream_record *record = find_record(streams, stream);
     if (record == NULL || !record->is_created)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "stream_destroy of %#" PRIx64
@@ -105,7 +123,7 @@ hr_status hr__streams_set_capturing(hr__streams *streams, hr_stream stream, bool
 {
     if (!is_capturing && find_record(streams, stream) == NULL)
         return HR_OK;
-    hr__stream_record *record = find_or_make_record(streams, stream);
+    stream_record *record = find_or_make_record(streams, stream);
     if (record == NULL)
         return hr__fail_host_memory(sizeof *record, "a stream");
     record->is_capturing = is_capturing;
@@ -115,46 +133,123 @@ hr_status hr__streams_set_capturing(hr__streams *streams, hr_stream stream, bool
 
 bool hr__streams_is_capturing(const hr__streams *streams, hr_stream stream)
 {
-    const hr__stream_record *record = find_record(streams, stream);
+    const stream_record *record = find_record(streams, stream);
     return record != NULL && record->is_capturing;
 }
 
 /* ---- completing ------------------------------------------------------------------------------ */
 
-/* Takes an incomplete event out of its stream's list: it is complete then. */
-static void unlink_event(hr__streams *streams, hr__event_slot *event)
+static bool has_reached(const hr__streams *streams, hr_stream stream, uint64_t point)
 {
-    hr__stream_record *record = event->stream;
-    if (event->previous != 0)
-        streams->events[event->previous - 1].next = event->next;
-    else
-        record->first = event->next;
-    if (event->next != 0)
-        streams->events[event->next - 1].previous = event->previous;
-    else
-        record->last = event->previous;
-    event->stream = NULL;
-    event->next = event->previous = 0;
+    const stream_record *record = find_record(streams, stream);
+    return record == NULL || record->reached >= point;
 }
 
-static void complete_record(hr__streams *streams, hr__stream_record *record)
+static void drop_first_wait(stream_record *record)
 {
-    while (record->first != 0)
-        unlink_event(streams, &streams->events[record->first - 1]);
+    stream_wait *dropped = record->first_wait;
+    record->first_wait = dropped->next;
+    if (record->first_wait == NULL)
+        record->last_wait = NULL;
+    hr__host_free(dropped);
+}
+
+static stream_record *first_record(const hr__streams *streams)
+{
+    return (stream_record *)hr__tree_first(streams->records);
+}
+
+static stream_record *record_after(const hr__streams *streams, const stream_record *record)
+{
+    return (stream_record *)hr__tree_after(streams->records, &record->node, record_before);
+}
+
+/* Lets one stream run as far as it may; whether it came any further. */
+static bool advance(hr__streams *streams, stream_record *record)
+{
+    uint64_t before = record->reached;
+    const stream_wait *wait;
+    while ((wait = record->first_wait) != NULL && has_reached(streams, wait->stream, wait->point))
+        drop_first_wait(record);
+    record->reached = record->told;
+    if (wait != NULL && wait->queued_at <= record->told)
+        record->reached = wait->queued_at - 1;
+    return record->reached != before;
+}
+
+static void advance_all(hr__streams *streams)
+{
+    bool has_moved = true;
+    while (has_moved) {
+        has_moved = false;
+        for (stream_record *record = first_record(streams); record != NULL;
+             record = record_after(streams, record))
+            has_moved |= advance(streams, record);
+    }
 }
 
 void hr__streams_complete(hr__streams *streams, hr_stream stream)
 {
-    hr__stream_record *record = find_record(streams, stream);
-    if (record != NULL)
-        complete_record(streams, record);
+    stream_record *record = find_record(streams, stream);
+    if (record == NULL)
+        return;
+    record->told = streams->latest_point;
+    advance_all(streams);
+}
+
+static bool need(stream_record *record, uint64_t point)
+{
+    if (record == NULL || record->reached >= point || record->needed >= point)
+        return false;
+    record->needed = point;
+    return true;
+}
+
+/* What has to run so that `record` can: whether that is more than was known before. */
+static bool need_awaited(const hr__streams *streams, const stream_record *record)
+{
+    bool is_more = false;
+    for (const stream_wait *wait = record->first_wait; wait != NULL; wait = wait->next)
+        if (wait->queued_at <= record->needed)
+            is_more |= need(find_record(streams, wait->stream), wait->point);
+    return is_more;
+}
+
+/* Waits until `stream` has come to `point`. Only what is awaited for that is told to run: what the
+ * streams queued besides, and what others wait for, stays as it is. */
+static void run_to(hr__streams *streams, hr_stream stream, uint64_t point)
+{
+    bool is_more = need(find_record(streams, stream), point);
+    if (!is_more)
+        return;
+    while (is_more) {
+        is_more = false;
+        for (stream_record *record = first_record(streams); record != NULL;
+             record = record_after(streams, record))
+            is_more |= need_awaited(streams, record);
+    }
+    for (stream_record *record = first_record(streams); record != NULL;
+         record = record_after(streams, record)) {
+        if (record->told < record->needed)
+            record->told = record->needed;
+        record->needed = 0;
+    }
+    advance_all(streams);
+}
+
+void hr__streams_synchronize(hr__streams *streams, hr_stream stream)
+{
+    run_to(streams, stream, streams->latest_point);
 }
 
 void hr__streams_complete_all(hr__streams *streams)
 {
-    hr__tree_node *node = hr__tree_first(streams->records);
-    for (; node != NULL; node = hr__tree_after(streams->records, node, record_before))
-        complete_record(streams, (hr__stream_record *)node);
+    for (stream_record *record = first_record(streams); record != NULL;
+         record = record_after(streams, record)) {
+        while (record->first_wait != NULL)
+            drop_first_wait(record);
+        record->told = record->reached = streams->latest_point;
+    }
 }
 
 void hr__streams_hold(hr__streams *streams, bool is_held)
@@ -208,7 +303,7 @@ hr_status hr__streams_event_create(hr__streams *streams, hr_device_event *out)
     uint32_t slot, generation = 0;
     if (streams->first_free_event != 0) {
         slot = streams->first_free_event - 1;
-        streams->first_free_event = streams->events[slot].next;
+        streams->first_free_event = streams->events[slot].next_free;
         generation = streams->events[slot].generation + 1;
     } else {
         slot = streams->event_count++;
@@ -223,10 +318,8 @@ hr_status hr__streams_event_destroy(hr__streams *streams, hr_device_event event)
     hr__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_destroy", event);
-    if (slot->stream != NULL)
-        unlink_event(streams, slot);
     slot->is_live = false;
-    slot->next = streams->first_free_event;
+    slot->next_free = streams->first_free_event;
     streams->first_free_event = (uint32_t)(slot - streams->events) + 1;
     return HR_OK;
 }
@@ -236,53 +329,76 @@ hr_status hr__streams_event_record(hr__streams *streams, hr_device_event event, 
     hr__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_record", event);
-    if (!streams->is_held)
-        return HR_OK; /* complete before and after */
-    hr__stream_record *record = find_or_make_record(streams, stream);
+    if (!streams->is_held) {
+        slot->point = 0;
+        return HR_OK;
+    }
+    stream_record *record = find_or_make_record(streams, stream);
     if (record == NULL)
         return hr__fail_host_memory(sizeof *record, "a stream");
-    if (slot->stream != NULL)
-        unlink_event(streams, slot); /* recording again moves it */
-    uint32_t index = (uint32_t)(slot - streams->events) + 1;
-    slot->stream = record;
-    slot->previous = record->last;
-    if (record->last != 0)
-        streams->events[record->last - 1].next = index;
-    else
-        record->first = index;
-    record->last = index;
+    record->queued = ++streams->latest_point;
+    slot->stream = stream;
+    slot->point = record->queued;
     return HR_OK;
+}
+
+/* Also forgets a point that was reached, so that the next question is shorter. */
+static bool is_complete(const hr__streams *streams, hr__event_slot *slot)
+{
+    if (slot->point != 0 && has_reached(streams, slot->stream, slot->point))
+        slot->point = 0;
+    return slot->point == 0;
 }
 
 hr_status hr__streams_event_query(hr__streams *streams, hr_device_event event)
 {
-    const hr__event_slot *slot = find_event(streams, event);
+    hr__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_query", event);
-    return slot->stream == NULL ? HR_OK : HR_ERR_NOT_READY;
+    return is_complete(streams, slot) ? HR_OK : HR_ERR_NOT_READY;
 }
 
 hr_status hr__streams_event_synchronize(hr__streams *streams, hr_device_event event)
 {
-    hr__event_slot *slot = find_event(streams, event);
+    const hr__event_slot *slot = find_event(streams, event);
     if (slot == NULL)
         return unknown_event("event_synchronize", event);
-    while (slot->stream != NULL) /* what came before it in the stream is done as well */
-        unlink_event(streams, &streams->events[slot->stream->first - 1]);
+    if (slot->point != 0) /* what came before it in the stream is done as well */
+        run_to(streams, slot->stream, slot->point);
     return HR_OK;
 }
 
-hr_status hr__streams_wait_event(hr__streams *streams, hr_device_event event)
+hr_status hr__streams_wait_event(hr__streams *streams, hr_stream stream, hr_device_event event)
 {
-    return find_event(streams, event) != NULL ? HR_OK : unknown_event("stream_wait_event", event);
+    hr__event_slot *slot = find_event(streams, event);
+    if (slot == NULL)
+        return unknown_event("stream_wait_event", event);
+    if (is_complete(streams, slot) || slot->stream == stream)
+        return HR_OK; /* a stream's own order does the rest */
+    stream_record *record = find_or_make_record(streams, stream);
+    stream_wait *wait = hr__host_alloc(sizeof *wait);
+    if (record == NULL || wait == NULL) {
+        hr__host_free(wait);
+        return hr__fail_host_memory(sizeof *record + sizeof *wait, "a stream that waits");
+    }
+    record->queued = ++streams->latest_point;
+    *wait = (stream_wait){NULL, record->queued, slot->stream, slot->point};
+    if (record->last_wait != NULL)
+        record->last_wait->next = wait;
+    else
+        record->first_wait = wait;
+    record->last_wait = wait;
+    return HR_OK;
 }
 
 void hr__streams_deinit(hr__streams *streams)
 {
     while (streams->records != NULL) {
-        hr__tree_node *node = hr__tree_first(streams->records);
-        hr__tree_remove(&streams->records, node);
-        hr__host_free(node);
+        stream_record *record = first_record(streams);
+        while (record->first_wait != NULL)
+            drop_first_wait(record);
+        hr__tree_remove(&streams->records, &record->node);
+        hr__host_free(record);
     }
     hr__host_free(streams->events);
 }

@@ -1,17 +1,24 @@
 /* device_streams.h - the streams and events of a stand-in device.
  *
  * A stand-in has no work of its own to order, so by default an event is complete as soon as it is
- * recorded. While streams are held, a recorded event waits in its stream until somebody completes
- * the stream, synchronises, or ends the hold: tests and replay decide when work finishes.
+ * recorded. While streams are held, work waits in its stream until somebody completes the stream,
+ * synchronises, or ends the hold: tests and replay decide when work finishes. Completing a stream
+ * lets it run as far as it can: what it queued after stream_wait_event() stays incomplete until the
+ * event it waits for is complete, and goes on by itself then. Synchronising waits as a GPU would,
+ * and so completes whatever the stream waits for.
  *
  * Stream numbers are passed through, as hr_stream promises: any number may be used, and a stream
  * need not have been created here. Only destroying one that was not is refused.
  *
  * An event's number carries the generation of its slot, as a handle's does (device_books.h).
  *
+ * Words: a *point* is a number for one thing that was queued, a recording or a wait. Points ascend
+ * over all streams together, so that a point with its stream says when and where.
+ *
  * Invariants:
- *   - an event is in the list of at most one stream, and in one if and only if it is incomplete
- *   - a stream's list is in the order of recording: completing it from the front is all there is
+ *   - an event is complete if and only if its point is 0, or its stream has come as far
+ *   - a stream has come as far as it was told to, but not past a wait whose event is incomplete
+ *   - a wait is for an earlier point: waits never go round in a circle
  *   - nothing is incomplete while is_held is false
  *
  * No locks: the caller, device_common.c, has one. */
@@ -24,20 +31,19 @@
 #include "base/ordered_tree.h"
 #include "headroom/device.h"
 
-typedef struct hr__stream_record hr__stream_record;
-
 typedef struct hr__event_slot {
-    hr__stream_record *stream; /* where it waits; NULL: complete */
-    uint32_t generation;       /* the upper half of the event's number */
-    uint32_t next;             /* in the stream's list, or among free slots: index + 1; 0 = none */
-    uint32_t previous;         /* in the stream's list */
+    hr_stream stream;    /* where it was recorded last */
+    uint64_t point;      /* when; 0: it is complete */
+    uint32_t generation; /* the upper half of the event's number */
+    uint32_t next_free;  /* index + 1; 0 = none */
     bool is_live;
 } hr__event_slot;
 
 typedef struct hr__streams {
     bool is_held;
-    hr__tree_node *records; /* hr__stream_record by number: those that had something to remember */
+    hr__tree_node *records; /* by number: the streams that had something to remember */
     uint64_t created_count; /* makes the next stream's number */
+    uint64_t latest_point;
     hr__event_slot *events; /* owned */
     uint32_t event_capacity;
     uint32_t event_count;      /* slots ever used */
@@ -51,8 +57,12 @@ void hr__streams_deinit(hr__streams *streams);
 /* Ending the hold completes everything. */
 void hr__streams_hold(hr__streams *streams, bool is_held);
 
-/* Completes what was recorded on `stream` so far, or on every stream. Unknown ones have nothing. */
+/* Lets what was queued on `stream` so far run, as far as waits allow; an unknown one has nothing.
+ */
 void hr__streams_complete(hr__streams *streams, hr_stream stream);
+
+/* Waits for `stream`, and for what it waits for itself; or for every stream. */
+void hr__streams_synchronize(hr__streams *streams, hr_stream stream);
 void hr__streams_complete_all(hr__streams *streams);
 
 hr_status hr__streams_set_capturing(hr__streams *streams, hr_stream stream, bool is_capturing);
@@ -61,7 +71,7 @@ bool hr__streams_is_capturing(const hr__streams *streams, hr_stream stream);
 /* The calls of the device table, with its contract. */
 hr_status hr__streams_create(hr__streams *streams, hr_stream *out);
 hr_status hr__streams_destroy(hr__streams *streams, hr_stream stream);
-hr_status hr__streams_wait_event(hr__streams *streams, hr_device_event event);
+hr_status hr__streams_wait_event(hr__streams *streams, hr_stream stream, hr_device_event event);
 hr_status hr__streams_event_create(hr__streams *streams, hr_device_event *out);
 hr_status hr__streams_event_destroy(hr__streams *streams, hr_device_event event);
 hr_status hr__streams_event_record(hr__streams *streams, hr_device_event event, hr_stream stream);

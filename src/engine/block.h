@@ -10,7 +10,7 @@
  * A plain segment is memory the device gave in one piece, wholly mapped. An expandable segment is
  * a reservation; its unmapped parts are blocks too, in state HR__BLOCK_UNMAPPED.
  *
- * No two neighbours are both FREE, or both UNMAPPED: they would have been merged.
+ * No two neighbours are both FREE, both UNMAPPED or both SHADOW: they would have been merged.
  *
  * Which *record* survives a split or a merge is part of the rules: PyTorch's snapshots show what a
  * record remembers (the size last requested, the stack that made the segment) long after the block
@@ -29,11 +29,14 @@
 #include "headroom/device.h"   /* hr_device_ptr, hr_handle */
 #include "base/ordered_tree.h" /* hr__tree_node */
 
+/* In this order: hr__block_has_memory() and others compare. */
 typedef enum hr__block_state {
     HR__BLOCK_LIVE,     /* handed out */
     HR__BLOCK_PENDING,  /* given back, but another stream may still use it */
     HR__BLOCK_FREE,     /* mapped, in its lane's free index */
     HR__BLOCK_UNMAPPED, /* addresses only, in its lane's unmapped tree */
+    HR__BLOCK_RETIRING, /* paged engine: mapped still, but its memory went elsewhere; in no index */
+    HR__BLOCK_SHADOW,   /* paged engine: mapped, but the bytes are used through another address */
 } hr__block_state;
 
 /* What a block has from its segment, for good; kept in the block to save a look at the segment. */
@@ -144,6 +147,12 @@ static inline hr__block *hr__block_make(hr__block_source *source, hr__segment *s
 static inline bool hr__block_is_expandable(const hr__block *block)
 {
     return (block->nature & HR__NATURE_EXPANDABLE) != 0;
+}
+
+/* Are the bytes at its address its own? Else they are none, or belong to another block. */
+static inline bool hr__block_has_memory(const hr__block *block)
+{
+    return block->state < HR__BLOCK_UNMAPPED;
 }
 
 static inline bool hr__segment_is_expandable(const hr__segment *segment)

@@ -22,9 +22,12 @@
 #include "headroom/headroom.h" /* hr_action, hr_private_id, hr_walker, hr_private_options */
 #include "engine/block.h"
 #include "engine/counters.h"
+#include "engine/shelf.h"
 #include "engine/torch/torch_versions.h" /* hr__torch_rules */
 
 typedef struct hr__engine hr__engine;
+struct hr__private_pool; /* private_pools.h */
+struct hr__scope;
 
 /* Records an allocation may need without the device: the low part of a split, the prefix of an
  * allocation at an exact address, and what an expandable segment's first growth leaves over. */
@@ -70,6 +73,12 @@ typedef struct hr__engine_owner {
     /* Around a device call during which other threads may go on, and cause things of their own. */
     hr__cause (*pause_lock)(void *context);
     void (*resume_lock)(void *context, hr__cause cause);
+
+    /* hr_safe_point, for copying live data. Entering drops the lock while the program is asked, so
+     * the engine must be whole and look at everything anew; false: not now, or never. Leaving keeps
+     * the lock, and comes once after each true. */
+    bool (*enter_safe_point)(void *context);
+    void (*leave_safe_point)(void *context);
 } hr__engine_owner;
 
 typedef struct hr__engine_table {
@@ -114,6 +123,13 @@ typedef struct hr__engine_table {
     hr_status (*scope_begin)(hr__engine *engine, hr_private_id id, hr_scope_filter filter,
                              void *context);
     hr_status (*scope_end)(hr__engine *engine, hr_private_id id);
+
+    /* NULL in an engine whose blocks stay where they are. To pin, the block is live; to unpin, the
+     * engine knows which addresses are pinned: HR_ERR_UNKNOWN_ADDRESS for any other. */
+    hr_status (*pin)(hr__engine *engine, hr__block *block);
+    hr_status (*unpin)(hr__engine *engine, hr_device_ptr address);
+    /* Fills what comes after struct_size, which is the owner's; everything is zero before. */
+    void (*paged_stats)(const hr__engine *engine, hr_paged_stats *stats);
 } hr__engine_table;
 
 /* What one private pool has reserved; kept after the pool's end, as PyTorch keeps it. */
@@ -123,7 +139,8 @@ typedef struct hr__private_stat {
     hr__counter reserved_bytes;
 } hr__private_stat;
 
-/* What every engine begins with. */
+/* What every engine begins with; what is shared besides works on it: segments.h, private_pools.h,
+ * inspect.h. */
 struct hr__engine {
     const hr__engine_table *table;  /* set at creation, then read-only */
     const hr__torch_rules *wording; /* the release whose texts and statistics users are shown */
@@ -132,6 +149,12 @@ struct hr__engine {
     uint64_t limit_bytes;     /* reserve at most this; UINT64_MAX = no limit */
     double fraction;          /* that the limit came from */
     uint64_t max_split_bytes; /* blocks from this size on are "oversize"; UINT64_MAX = none */
+    uint64_t held_bytes;  /* reserved from the device, all pools: what the limit is compared with */
+    hr__shelf shelves[2]; /* the default pool, by hr__size_kind */
+    hr__tree_node *segments; /* by address */
+    struct hr__private_pool *private_pools;
+    struct hr__scope *scopes;        /* newest first */
+    const hr__request *serving;      /* the request in progress, or NULL */
     hr__private_stat *private_stats; /* one for each private pool that ever was */
 };
 

@@ -1,6 +1,6 @@
 /* pinned_private.c - private pools of pinned memory, and which one a request belongs to.
  *
- * The same life as the device's private pools (engine/torch/torch_private_pools.c): retained while
+ * The same life as the device's private pools (engine/private_pools.c): retained while
  * a graph exists, routed to while one is captured, trimmed and ended when nobody uses them. PyTorch
  * asks the filters of open captures in the order they began; its device allocator turned that order
  * round in 2.10, its host allocator did not. */

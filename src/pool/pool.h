@@ -8,6 +8,7 @@
  *   pool_stats.c       statistics, put together from counters
  *   pool_summary.c     memory_summary()'s text
  *   pool_walk.c        walking, finding, the sink
+ *   pool_paged.c       what only an engine that moves memory has: pins, its statistics
  *   pool_check.c       every invariant, walked
  *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
  *
@@ -50,6 +51,7 @@ struct hr_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
+    hr_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
 };
 
 /* A call that events name as their cause, by its return address: never part of its caller. */

@@ -39,6 +39,23 @@ static bool reclaim(void *context)
     return is_worth_while;
 }
 
+static bool enter_safe_point(void *context)
+{
+    hr_pool *pool = context;
+    if (pool->safe_point.enter == NULL)
+        return false;
+    hr__cause cause = hr__pool_pause(pool);
+    bool is_granted = pool->safe_point.enter(pool->safe_point.context);
+    hr__pool_resume(pool, cause);
+    return is_granted;
+}
+
+static void leave_safe_point(void *context)
+{
+    const hr_pool *pool = context;
+    pool->safe_point.leave(pool->safe_point.context);
+}
+
 /* ---- create and destroy ---------------------------------------------------------------------- */
 
 /* One line per engine. */
@@ -64,6 +81,9 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
     if (options->struct_size < sizeof *options)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "options of %zu bytes, expected at least %zu",
                         options->struct_size, sizeof *options);
+    if ((options->safe_point.enter == NULL) != (options->safe_point.leave == NULL))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected a safe point with both enter and leave, or neither");
 
     hr__fork_guard_start();
     hr_pool *pool = hr__host_alloc_aligned(_Alignof(hr_pool), sizeof *pool);
@@ -77,6 +97,7 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
     pool->device = device;
     pool->reclaim = options->reclaim;
     pool->reclaim_context = options->reclaim_context;
+    pool->safe_point = options->safe_point;
 
     const hr__engine_owner owner = {
         .context = pool,
@@ -88,6 +109,8 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
         .reclaim = reclaim,
         .pause_lock = pause_lock,
         .resume_lock = resume_lock,
+        .enter_safe_point = enter_safe_point,
+        .leave_safe_point = leave_safe_point,
     };
     hr_status status = create_engine(&owner, options, &pool->engine);
     if (status != HR_OK) {

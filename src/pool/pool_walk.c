@@ -24,9 +24,9 @@ hr_status hr_pool_walk(hr_pool *pool, const hr_walker *walker, bool is_snapshot)
 static void measure_segment(const hr__block *block, hr_block_place *place)
 {
     const hr__block *first = block, *last = block;
-    while (first->previous != NULL && first->previous->state != HR__BLOCK_UNMAPPED)
+    while (first->previous != NULL && hr__block_has_memory(first->previous))
         first = first->previous;
-    while (last->next != NULL && last->next->state != HR__BLOCK_UNMAPPED)
+    while (last->next != NULL && hr__block_has_memory(last->next))
         last = last->next;
     place->segment_address = first->address;
     place->segment_bytes = last->address + last->size_bytes - first->address;

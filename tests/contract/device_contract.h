@@ -21,9 +21,11 @@ typedef struct hr_test_device_factory {
 /* Runs every check, each on a device of its own. The number of checks that failed. */
 int hr_test_device_contract(const hr_test_device_factory *factory);
 
-/* The part for devices that tests can script: mistakes, scripted failures, held streams, sweeps.
- * Included in the above. */
+/* Parts of it, included in the above: memory for other processes; what devices that tests can
+ * script promise besides (mistakes, scripted failures, sweeps), held streams among it. */
+int hr_test_sharing_contract(const hr_test_device_factory *factory);
 int hr_test_stand_in_contract(const hr_test_device_factory *factory);
+int hr_test_held_streams_contract(const hr_test_device_factory *factory);
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
 

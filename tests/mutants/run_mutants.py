@@ -25,7 +25,6 @@ EXPANDABLE = "src/engine/torch/torch_expandable.c"
 ROUNDING = "src/engine/torch/torch_rounding.c"
 ROUNDING_H = "src/engine/torch/torch_rounding.h"
 FREE_INDEX_H = "src/engine/free_index.h"
-PRIVATE_POOLS = "src/engine/torch/torch_private_pools.c"
 
 # (the rule that is broken, file, text that occurs there once, replacement)
 MUTANTS = [
@@ -83,8 +82,8 @@ MUTANTS = [
      "unsigned index = log2 > 20 ? log2 - 20 : 0;", "unsigned index = log2 > 19 ? log2 - 19 : 0;"),
     # limits and what follows
     ("the limit counts the whole segment", ENGINE,
-     "uint64_t wanted_bytes = engine->held_bytes + search->segment_bytes;",
-     "uint64_t wanted_bytes = engine->held_bytes + search->size_bytes;"),
+     "uint64_t wanted_bytes = engine->base.held_bytes + search->segment_bytes;",
+     "uint64_t wanted_bytes = engine->base.held_bytes + search->size_bytes;"),
     ("what reaches the limit exactly is allowed", ENGINE,
      "if (wanted_bytes > engine->base.limit_bytes)",
      "if (wanted_bytes >= engine->base.limit_bytes)"),
@@ -92,10 +91,10 @@ MUTANTS = [
      "    if (is_retry)\n        counters->num_alloc_retries++;",
      "    counters->num_alloc_retries++;"),
     ("large before small is given back", RECLAIM,
-     "        HR__TRY(release_shelf(engine, &engine->shelves[HR__LARGE]));\n"
-     "        HR__TRY(release_shelf(engine, &engine->shelves[HR__SMALL]));",
-     "        HR__TRY(release_shelf(engine, &engine->shelves[HR__SMALL]));\n"
-     "        HR__TRY(release_shelf(engine, &engine->shelves[HR__LARGE]));"),
+     "        HR__TRY(release_shelf(engine, &engine->base.shelves[HR__LARGE]));\n"
+     "        HR__TRY(release_shelf(engine, &engine->base.shelves[HR__SMALL]));",
+     "        HR__TRY(release_shelf(engine, &engine->base.shelves[HR__SMALL]));\n"
+     "        HR__TRY(release_shelf(engine, &engine->base.shelves[HR__LARGE]));"),
     # garbage collection
     ("garbage is at least as old as the mean", RECLAIM,
      "(double)age < oldest_kept)", "(double)age <= oldest_kept)"),

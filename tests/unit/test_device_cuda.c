@@ -20,7 +20,7 @@
 
 #include "contract/device_contract.h" /* the suite, and assert_ok, assert_status */
 #include "support/cmocka_here.h"
-#include "support/fake_cuda/fake_libcuda.h"
+#include "support/fake_cuda_state.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -39,25 +39,9 @@ static hr_status make_device(void *context, hr_device **out)
     return hr_cuda_device_open(0, out);
 }
 
-/* The fake driver's own functions, as a program beside us would call them. */
-static void *fake_symbol(const char *name)
-{
-    void *library = dlopen(getenv("HEADROOM_CUDA_DRIVER"), RTLD_NOW | RTLD_NOLOAD);
-    assert_non_null(library);
-    void *address = dlsym(library, name);
-    assert_non_null(address);
-    dlclose(library); /* the driver table keeps it */
-    return address;
-}
-
 static fake_cuda_state fake_state(void)
 {
-    void *address = fake_symbol(FAKE_CUDA_GET_STATE);
-    fake_cuda_get_state_function get_state;
-    memcpy(&get_state, &address, sizeof get_state);
-    fake_cuda_state state;
-    get_state(&state);
-    return state;
+    return hr_test_fake_cuda_state();
 }
 
 static void order_failure(const char *order)
@@ -254,6 +238,8 @@ static void an_open_device_says_what_it_is(void **state)
     assert_true(device->properties.has_virtual_memory);
     assert_true(device->properties.has_bytes);
     assert_true(device->properties.has_pinned_memory);
+    assert_true(device->properties.has_rdma_handles);
+    assert_true(device->properties.has_shareable_handles);
     hr_device_destroy(device);
 }
 
@@ -296,10 +282,8 @@ static void a_failed_opening_leaves_nothing_behind(void **state)
 {
     (void)state;
     static const char *const calls[] = {
-        "cuInit",          "cuDeviceGetCount",
-        "cuDeviceGet",     "cuDeviceTotalMem_v2",
-        "cuDeviceGetName", "cuDevicePrimaryCtxRetain",
-        "cuCtxGetCurrent", "cuMemGetAllocationGranularity",
+        "cuInit",          "cuDeviceGetCount",         "cuDeviceGet",     "cuDeviceTotalMem_v2",
+        "cuDeviceGetName", "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent",
     };
     uint64_t held_bytes = hr__host_memory_get_use().in_use_bytes;
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
@@ -533,6 +517,7 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     void *context = device->context;
     uint64_t number = 77, total_bytes = 77;
     bool flag = true;
+    int file = 77;
     char byte = 0;
     void *pointer = &byte;
     size_t tried = 0;
@@ -543,6 +528,7 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
         assert_last_error_has("CUDA_ERROR_ILLEGAL_ADDRESS (700)");                                 \
         assert_memory_equal(hr_last_error(), symbol, strcspn(symbol, "_"));                        \
         assert_true(number == 77 && total_bytes == 77 && flag && pointer == &byte && byte == 0);   \
+        assert_int_equal(file, 77);                                                                \
         tried++;                                                                                   \
     } while (0)
     REFUSED("cuMemAlloc_v2", take(context, MIB, &number));
@@ -574,6 +560,8 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     REFUSED("cuMemHostRegister_v2", host_register(context, &byte, 1));
     REFUSED("cuMemHostUnregister", host_unregister(context, &byte));
     REFUSED("cuMemGetInfo_v2", memory_info(context, &number, &total_bytes));
+    REFUSED("cuMemCreate", create_shareable(context, 2 * MIB, &number));
+    REFUSED("cuMemExportToShareableHandle", export_handle(context, 1, &file));
 #undef REFUSED
     /* All but struct_size, processes (NVML's) and destroy. */
     assert_int_equal(tried, sizeof(hr_device_table) / sizeof(void *) - 3);

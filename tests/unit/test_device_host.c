@@ -1,10 +1,12 @@
 /* test_device_host.c - what only the host device has: bytes at addresses one can touch. */
 #include "device/device_host.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -252,6 +254,79 @@ static void thousands_of_handles_need_no_more_files_than_one(void **state)
     hr_device_destroy(device);
 }
 
+/* ---- sharing --------------------------------------------------------------------------------- */
+
+static uint8_t *see_through(int file, uint64_t size_bytes)
+{
+    void *seen = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_ptr_not_equal(seen, MAP_FAILED);
+    return seen;
+}
+
+static void an_exported_handle_is_the_same_memory_to_whoever_maps_it(void **state)
+{
+    (void)state;
+    hr_device *device = make(16 * MIB);
+    const hr_device_table *table = device->table;
+    uint64_t g = device->properties.granularity_bytes;
+    hr_device_ptr address = reserve(device, 4);
+    hr_handle first = 0, second = 0;
+    int file = -1;
+    assert_ok(table->create_shareable(device->context, 2 * g, &first));
+    assert_ok(table->create_shareable(device->context, 2 * g, &second));
+    map(device, address, 2, first);
+    map(device, address + 2 * g, 2, second);
+    assert_ok(table->export_handle(device->context, second, &file));
+    struct stat found;
+    assert_int_equal(fstat(file, &found), 0);
+    assert_int_equal(found.st_size, 2 * g); /* this memory, and no other */
+    uint8_t *seen = see_through(file, 2 * g);
+    bytes_at(address)[2 * g + 5] = 0x42;
+    assert_int_equal(seen[5], 0x42);
+    seen[2 * g - 1] = 0x43;
+    assert_int_equal(bytes_at(address)[4 * g - 1], 0x43);
+    assert_int_equal(bytes_at(address)[2 * g - 1], 0);
+
+    assert_ok(table->unmap(device->context, address + 2 * g, 2 * g));
+    assert_ok(table->release(device->context, second)); /* whoever has it keeps it */
+    assert_int_equal(seen[5], 0x42);
+    hr_device_destroy(device); /* with the first still held and mapped */
+    assert_int_equal(seen[2 * g - 1], 0x43);
+    munmap(seen, 2 * g);
+    close(file);
+}
+
+static int open_file_count(void)
+{
+    int count = 0;
+    for (int file = 0; file < 256; file++)
+        count += fcntl(file, F_GETFD) >= 0;
+    return count;
+}
+
+static void a_shareable_handle_ends_with_its_last_mapping_or_the_device(void **state)
+{
+    (void)state;
+    int before = open_file_count();
+    hr_device *device = make(16 * MIB);
+    int with_device = open_file_count();
+    uint64_t g = device->properties.granularity_bytes;
+    hr_device_ptr address = reserve(device, 2);
+    hr_handle mapped = 0, held = 0;
+    assert_ok(device->table->create_shareable(device->context, g, &mapped));
+    map(device, address, 1, mapped);
+    assert_ok(device->table->release(device->context, mapped));
+    assert_int_equal(open_file_count(), with_device + 1);
+    assert_ok(device->table->unmap(device->context, address, g));
+    assert_int_equal(open_file_count(), with_device);
+    assert_ok(device->table->create_shareable(device->context, g, &held));
+    assert_ok(device->table->create_shareable(device->context, g, &mapped));
+    map(device, address, 1, mapped);
+    assert_ok(device->table->release(device->context, mapped));
+    hr_device_destroy(device);
+    assert_int_equal(open_file_count(), before);
+}
+
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void bytes_that_are_not_there_are_refused_rather_than_touched(void **state)
@@ -303,6 +378,8 @@ static void what_the_system_refuses_is_told_with_its_own_words(void **state)
     assert_status(HR_ERR_DEVICE, device->table->take(device->context, UINT64_MAX, &out));
     assert_status(HR_ERR_DEVICE,
                   device->table->create(device->context, UINT64_C(1) << 63, &handle));
+    assert_status(HR_ERR_DEVICE,
+                  device->table->create_shareable(device->context, UINT64_C(1) << 63, &handle));
     assert_true(out == UNTOUCHED && handle == UNTOUCHED);
     hr_device_calls calls;
     assert_ok(hr_device_get_calls(device, &calls));
@@ -331,6 +408,8 @@ int main(void)
         cmocka_unit_test(plain_memory_and_reservations_return_their_addresses_to_the_system),
         cmocka_unit_test(a_released_handle_gives_its_memory_to_the_system_and_a_new_one_is_zero),
         cmocka_unit_test(thousands_of_handles_need_no_more_files_than_one),
+        cmocka_unit_test(an_exported_handle_is_the_same_memory_to_whoever_maps_it),
+        cmocka_unit_test(a_shareable_handle_ends_with_its_last_mapping_or_the_device),
         cmocka_unit_test(bytes_that_are_not_there_are_refused_rather_than_touched),
         cmocka_unit_test(what_the_system_refuses_is_told_with_its_own_words),
         cmocka_unit_test(a_device_without_capacity_is_refused_and_the_result_untouched),

@@ -68,6 +68,7 @@ static void without_options_it_is_80_gib_in_pages_of_2_mib(void **state)
     assert_true(device->properties.has_virtual_memory);
     assert_true(device->properties.has_pinned_memory);
     assert_false(device->properties.has_bytes);
+    assert_false(device->properties.has_shareable_handles);
     hr_device_destroy(device);
 }
 
@@ -373,6 +374,8 @@ static void default_costs_are_within_a_third_of_what_was_measured(void **state)
         {HR_DEVICE_CALL_RELEASE, 2 * MIB, 13200},
         {HR_DEVICE_CALL_RELEASE, 20 * MIB, 21900},
         {HR_DEVICE_CALL_RELEASE, 256 * MIB, 134800},
+        {HR_DEVICE_CALL_COPY, 2 * MIB, 5400},
+        {HR_DEVICE_CALL_COPY, 256 * MIB, 131000},
         {HR_DEVICE_CALL_HOST_TAKE, 256 * MIB, 148000000},
         {HR_DEVICE_CALL_HOST_GIVE_BACK, 256 * MIB, 23000000},
     };
@@ -431,6 +434,24 @@ static void calls_over_a_range_are_charged_for_each_handle_in_it(void **state)
     hr_device_destroy(device);
 }
 
+static void copies_are_charged_and_fills_are_not(void **state)
+{
+    (void)state;
+    hr_simulated_options options = {.struct_size = sizeof options, .has_costs = true};
+    options.costs[HR_DEVICE_CALL_COPY] = (hr_call_cost){100, 4096};
+    hr_device *device = make(&options);
+    hr_device_ptr from = take(device, GIB), to = take(device, GIB);
+    assert_ok(device->table->fill(device->context, from, 0, GIB, 0));
+    assert_int_equal(calls_of(device).elapsed_ns, 0);
+    assert_ok(device->table->copy(device->context, to, from, GIB / 2, 0));
+    assert_int_equal(calls_of(device).elapsed_ns, 100 + 2048);
+    assert_status(HR_ERR_INVALID_ARGUMENT,
+                  device->table->copy(device->context, to, from, GIB + 1, 0)); /* its base only */
+    assert_int_equal(calls_of(device).elapsed_ns, 100 + 2048 + 100);
+    assert_int_equal(calls_of(device).count[HR_DEVICE_CALL_COPY], 2);
+    hr_device_destroy(device);
+}
+
 /* ---- size ------------------------------------------------------------------------------------ */
 
 /* The largest there is in practice: an eighth more than an H200, in pages of 2 MiB, all mapped. */
@@ -480,6 +501,7 @@ int main(void)
         cmocka_unit_test(default_costs_are_within_a_third_of_what_was_measured),
         cmocka_unit_test(each_call_is_charged_its_base_and_its_size_and_the_dearest_is_kept),
         cmocka_unit_test(calls_over_a_range_are_charged_for_each_handle_in_it),
+        cmocka_unit_test(copies_are_charged_and_fills_are_not),
         cmocka_unit_test(a_whole_h200_can_be_mapped_page_by_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -273,7 +273,7 @@ static void put_lanes_out_of_order(scene *s)
 
 static void give_a_lane_another_shelf(scene *s)
 {
-    SET(s->whole->segment->lane->shelf, &s->engine->shelves[HR__SMALL]);
+    SET(s->whole->segment->lane->shelf, &s->engine->base.shelves[HR__SMALL]);
 }
 
 static void damaged_indexes_are_noticed(void **state)
@@ -293,13 +293,13 @@ static void damaged_indexes_are_noticed(void **state)
 
 static void hold_more(scene *s)
 {
-    SET(s->engine->held_bytes, s->engine->held_bytes + 512);
+    SET(s->engine->base.held_bytes, s->engine->base.held_bytes + 512);
 }
 
 static void leave_a_request_over(scene *s)
 {
     static const hr__request request = {1, 0, 0};
-    SET(s->engine->serving, &request);
+    SET(s->engine->base.serving, &request);
 }
 
 /* Each counter up by one, small and large; then its peaks below what is current. */

@@ -23,39 +23,10 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/inspect.h" /* hr__engine_find */
 #include "engine/torch/torch_rounding.h"
 
 /* ---- small things shared by the engine's files ----------------------------------------------- */
-
-void hr__torch_notice(hr__torch_engine *engine, hr_action action, const hr__lane *lane,
-                      uint64_t address, uint64_t size_bytes, uint64_t tag)
-{
-    const hr__engine_owner *owner = &engine->base.owner;
-    if (!*owner->has_listener)
-        return;
-    const hr_memory_event event = {
-        .action = action,
-        .address = address,
-        .size_bytes = size_bytes,
-        .stream = lane->stream,
-        .private_id = lane->shelf->private_id,
-        .tag = tag,
-    };
-    owner->notice(owner->context, &event);
-}
-
-uint64_t hr__torch_event_tag(const hr__torch_engine *engine, const hr__block *block)
-{
-    return engine->serving != NULL ? engine->serving->tag : block->segment_tag;
-}
-
-void hr__torch_count_held(hr__torch_engine *engine, const hr__shelf *shelf, int64_t bytes)
-{
-    engine->held_bytes += (uint64_t)bytes; /* wraps to a subtraction for a negative number */
-    hr__count_by(&engine->base.owner.counters->reserved_bytes, shelf->kind, bytes);
-    if (shelf->private_pool != NULL)
-        hr__count_by(&shelf->private_pool->stat->reserved_bytes, shelf->kind, bytes);
-}
 
 uint32_t hr__torch_block_tie_break(hr__torch_engine *engine, const hr__segment *segment)
 {
@@ -69,46 +40,21 @@ static uint32_t segment_tie_break(hr__torch_engine *engine)
     return engine->rules.tie_break == HR__TORCH_TIE_ADDRESS ? 0 : ++engine->tie_breaks;
 }
 
-static bool segment_before(const hr__tree_node *left, const hr__tree_node *right)
-{
-    return ((const hr__segment *)(const void *)left)->address <
-           ((const hr__segment *)(const void *)right)->address;
-}
-
 hr__segment *hr__torch_add_segment(hr__torch_engine *engine, hr__lane *lane, uint64_t address,
                                    uint64_t size_bytes, bool is_expandable)
 {
-    if (!hr__block_source_reserve(&engine->base.records, HR__ENGINE_SPARE_RECORDS))
-        return NULL;
-    hr__segment *segment = hr__host_alloc_zeroed(1, sizeof *segment);
-    if (segment == NULL)
-        return NULL;
-    segment->address = address;
-    segment->size_bytes = size_bytes;
-    segment->lane = lane;
-    segment->tie_break = segment_tie_break(engine);
-    segment->nature = (uint8_t)(lane->shelf->kind | (is_expandable ? HR__NATURE_EXPANDABLE : 0));
-    segment->first =
-        hr__block_make(&engine->base.records, segment, address, size_bytes, segment->tie_break);
-    hr__tree_insert(&engine->segments, &segment->node, segment_before);
-    if (lane->shelf->private_pool != NULL)
-        lane->shelf->private_pool->segment_count++;
-    return segment;
+    return hr__engine_add_segment(&engine->base, lane, address, size_bytes,
+                                  is_expandable ? HR__NATURE_EXPANDABLE : 0,
+                                  segment_tie_break(engine));
 }
 
-/* The segment must have one block, in no index; at the engine's end, where the records of all
- * blocks go at once, whatever it has. */
 void hr__torch_drop_segment(hr__torch_engine *engine, hr__segment *segment)
 {
-    hr__tree_remove(&engine->segments, &segment->node);
-    hr__block_give_back(&engine->base.records, segment->first);
     if (hr__segment_is_expandable(segment))
         engine->expandable_segments--;
-    if (segment->lane->shelf->private_pool != NULL)
-        segment->lane->shelf->private_pool->segment_count--;
     hr__host_free(segment->pages);
     hr__host_free(segment->page_is_mapped);
-    hr__host_free(segment);
+    hr__engine_drop_segment(&engine->base, segment);
 }
 
 typedef struct merged {
@@ -241,13 +187,13 @@ static hr_status take_from_source(hr__torch_engine *engine, const hr__search *se
     }
     if (!engine->settings.release_lock_on_device_malloc)
         return owner->device->table->take(owner->device->context, search->segment_bytes, out);
-    const hr__request *serving = engine->serving;
-    engine->serving = NULL; /* others are served meanwhile */
+    const hr__request *serving = engine->base.serving;
+    engine->base.serving = NULL; /* others are served meanwhile */
     hr__cause cause = owner->pause_lock(owner->context);
     hr_status status =
         owner->device->table->take(owner->device->context, search->segment_bytes, out);
     owner->resume_lock(owner->context, cause);
-    engine->serving = serving;
+    engine->base.serving = serving;
     return status;
 }
 
@@ -276,14 +222,14 @@ static hr_status take_plain_segment(hr__torch_engine *engine, const hr__search *
     }
     hr__counters *counters = engine->base.owner.counters;
     hr__size_kind kind = search->shelf->kind;
-    hr__torch_count_held(engine, search->shelf, (int64_t)search->segment_bytes);
+    hr__engine_count_held(&engine->base, search->shelf, (int64_t)search->segment_bytes);
     hr__count_up(&counters->segment, kind, 1);
     if (search->segment_bytes >= engine->base.max_split_bytes)
         hr__count_up(&counters->oversize_segments, HR__LARGE, 1);
     counters->num_device_alloc++;
-    segment->first->segment_tag = engine->serving->tag;
-    hr__torch_notice(engine, HR_ACTION_SEGMENT_ALLOC, search->lane, address, search->segment_bytes,
-                     engine->serving->tag);
+    segment->first->segment_tag = engine->base.serving->tag;
+    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_ALLOC, search->lane, address,
+                      search->segment_bytes, engine->base.serving->tag);
     hr__lane_insert(search->lane, segment->first);
     *out = segment->first;
     return HR_OK;
@@ -296,7 +242,7 @@ static hr_status take_new_block(hr__torch_engine *engine, hr__search *search, bo
     if (is_retry)
         counters->num_alloc_retries++;
     /* The whole segment size counts here, also where an expandable one would grow by less. */
-    uint64_t wanted_bytes = engine->held_bytes + search->segment_bytes;
+    uint64_t wanted_bytes = engine->base.held_bytes + search->segment_bytes;
     if (wanted_bytes > engine->base.limit_bytes)
         return HR_ERR_OUT_OF_MEMORY;
     if (engine->settings.throw_on_device_oom) {
@@ -322,7 +268,7 @@ static hr__block *take_from_private_pools(hr__torch_engine *engine, hr__search *
 {
     if (search->shelf->private_pool != NULL)
         return NULL;
-    for (hr__private_pool *pool = engine->private_pools; pool != NULL; pool = pool->next) {
+    for (hr__private_pool *pool = engine->base.private_pools; pool != NULL; pool = pool->next) {
         if (!pool->use_on_oom)
             continue;
         hr__search elsewhere = *search;
@@ -342,10 +288,10 @@ static hr__block *take_from_private_pools(hr__torch_engine *engine, hr__search *
 
 static bool reclaim(hr__torch_engine *engine)
 {
-    const hr__request *serving = engine->serving;
-    engine->serving = NULL; /* the lock is dropped: others are served meanwhile */
+    const hr__request *serving = engine->base.serving;
+    engine->base.serving = NULL; /* the lock is dropped: others are served meanwhile */
     bool is_worth_while = engine->base.owner.reclaim(engine->base.owner.context);
-    engine->serving = serving;
+    engine->base.serving = serving;
     return is_worth_while;
 }
 
@@ -376,7 +322,7 @@ static hr_status find_block_the_hard_way(hr__torch_engine *engine, hr__search *s
         if (status != HR_ERR_OUT_OF_MEMORY)
             return status;
     }
-    if (!hr__torch_is_capturing(&engine->base, search->stream)) {
+    if (!hr__engine_is_capturing(&engine->base, search->stream)) {
         HR__TRY(hr__torch_trim(engine, NULL));
         status = take_new_block(engine, search, true, out);
         if (status != HR_ERR_OUT_OF_MEMORY)
@@ -453,8 +399,9 @@ HR__INLINE hr_status begin_search(hr__torch_engine *engine, const hr__request *r
     if (__builtin_expect(search->size_bytes == 0, 0))
         return HR_ERR_BAD_SETTING; /* hr_last_error() says why */
     hr__size_kind kind = hr__torch_is_small(search->size_bytes) ? HR__SMALL : HR__LARGE;
-    search->shelf = engine->scopes == NULL ? &engine->shelves[kind]
-                                           : hr__torch_route(engine, request->stream, kind);
+    search->shelf = engine->base.scopes == NULL
+                        ? &engine->base.shelves[kind]
+                        : hr__engine_route(&engine->base, request->stream, kind);
     search->lane = hr__shelf_lane(search->shelf, request->stream);
     search->is_expandable = engine->is_expandable;
     const hr__private_pool *pool = search->shelf->private_pool;
@@ -476,9 +423,9 @@ static __attribute__((noinline)) hr_status serve_a_miss(hr__torch_engine *engine
     search.segment_bytes = hr__torch_segment_size(&engine->settings, search.size_bytes);
     if (pool != NULL)
         pool->requests_in_progress++;
-    engine->serving = request;
+    engine->base.serving = request;
     hr_status status = find_block_the_hard_way(engine, &search, &block);
-    engine->serving = NULL;
+    engine->base.serving = NULL;
     if (pool != NULL)
         pool->requests_in_progress--;
     if (status != HR_OK) {
@@ -536,7 +483,7 @@ hr_status hr__torch_allocate_at(hr__engine *base, const hr__request *request, hr
     hr__torch_engine *engine = hr__torch_of(base);
     hr__search search;
     HR__TRY(begin_search(engine, request, &search));
-    hr__block *block = hr__torch_find(base, address);
+    hr__block *block = hr__engine_find(base, address);
     if (block == NULL || block->state != HR__BLOCK_FREE || hr__block_lane(block) != search.lane ||
         block->address + block->size_bytes - address < search.size_bytes)
         return hr__fail(HR_ERR_OUT_OF_MEMORY,

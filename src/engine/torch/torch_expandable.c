@@ -143,10 +143,11 @@ static hr_status map_block(hr__torch_engine *engine, hr__block *block, uint64_t 
     }
     hr__torch_settle_free(engine, lane, block);
 
-    hr__torch_count_held(engine, lane->shelf, (int64_t)mapped_bytes);
+    hr__engine_count_held(&engine->base, lane->shelf, (int64_t)mapped_bytes);
     engine->base.owner.counters->num_device_alloc++;
-    uint64_t tag = engine->serving != NULL ? engine->serving->tag : 0;
-    hr__torch_notice(engine, HR_ACTION_SEGMENT_MAP, lane, mapped_address, mapped_bytes, tag);
+    uint64_t tag = engine->base.serving != NULL ? engine->base.serving->tag : 0;
+    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_MAP, lane, mapped_address, mapped_bytes,
+                      tag);
     if (block->previous == NULL && block->segment_tag == 0)
         block->segment_tag = tag;
     return HR_OK;
@@ -183,7 +184,7 @@ hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block
 
     /* Nothing may still be using the pages: the block's own stream has to come to an end. */
     HR__TRY(device_table(engine)->stream_synchronize(device_context(engine), lane->stream));
-    uint64_t tag = hr__torch_event_tag(engine, block);
+    uint64_t tag = hr__engine_event_tag(&engine->base, block);
     hr_status status;
     size_t pages = unmap_pages(engine, segment, first, last, &status);
     if (pages == 0)
@@ -207,9 +208,9 @@ hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block
     block->size_bytes = gone_bytes;
     hr__torch_settle_unmapped(engine, lane, block);
 
-    hr__torch_count_held(engine, lane->shelf, -(int64_t)gone_bytes);
+    hr__engine_count_held(&engine->base, lane->shelf, -(int64_t)gone_bytes);
     engine->base.owner.counters->num_device_free++;
-    hr__torch_notice(engine, HR_ACTION_SEGMENT_UNMAP, lane, gone_address, gone_bytes, tag);
+    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_UNMAP, lane, gone_address, gone_bytes, tag);
 
     if (is_wholly_unmapped(block)) {
         hr_status ended = end_segment(engine, segment);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/inspect.h"
 #include "engine/torch/torch_rounding.h" /* hr__torch_limit_bytes */
 
 static void adopt_settings(hr__torch_engine *engine)
@@ -50,8 +51,8 @@ static hr_status trim(hr__engine *base, const hr_private_id *only)
 
 static void abandon_all(hr__torch_engine *engine)
 {
-    while (engine->segments != NULL) {
-        hr__segment *segment = (hr__segment *)(void *)engine->segments;
+    while (engine->base.segments != NULL) {
+        hr__segment *segment = hr__segment_of_node(engine->base.segments);
         hr__torch_abandon_segment(engine, segment);
         hr__torch_drop_segment(engine, segment);
     }
@@ -61,20 +62,9 @@ static void destroy(hr__engine *base)
 {
     hr__torch_engine *engine = hr__torch_of(base);
     abandon_all(engine);
-    while (engine->scopes != NULL) {
-        hr__scope *scope = engine->scopes;
-        engine->scopes = scope->older;
-        hr__host_free(scope);
-    }
-    while (engine->private_pools != NULL)
-        hr__torch_drop_private(engine, engine->private_pools);
-    while (base->private_stats != NULL) {
-        hr__private_stat *stat = base->private_stats;
-        base->private_stats = stat->next;
-        hr__host_free(stat);
-    }
-    hr__shelf_deinit(&engine->shelves[HR__SMALL]);
-    hr__shelf_deinit(&engine->shelves[HR__LARGE]);
+    hr__private_deinit_all(base);
+    hr__shelf_deinit(&base->shelves[HR__SMALL]);
+    hr__shelf_deinit(&base->shelves[HR__LARGE]);
     hr__torch_settings_deinit(&engine->settings);
     hr__block_source_deinit(&base->records);
     hr__host_free(engine);
@@ -89,18 +79,18 @@ static const hr__engine_table torch_table = {
     .trim = trim,
     .set_fraction = set_fraction,
     .configure = configure,
-    .is_capturing = hr__torch_is_capturing,
-    .find = hr__torch_find,
-    .walk = hr__torch_walk,
+    .is_capturing = hr__engine_is_capturing,
+    .find = hr__engine_find,
+    .walk = hr__engine_walk,
     .check = hr__torch_check,
-    .largest_free = hr__torch_largest_free,
-    .private_idle = hr__torch_private_idle,
-    .private_retain = hr__torch_private_retain,
-    .private_release = hr__torch_private_release,
-    .private_use_count = hr__torch_private_use_count,
-    .private_set = hr__torch_private_set,
-    .scope_begin = hr__torch_scope_begin,
-    .scope_end = hr__torch_scope_end,
+    .largest_free = hr__engine_largest_free,
+    .private_idle = hr__engine_private_idle,
+    .private_retain = hr__private_retain,
+    .private_release = hr__private_release,
+    .private_use_count = hr__private_use_count,
+    .private_set = hr__private_set,
+    .scope_begin = hr__scope_begin,
+    .scope_end = hr__scope_end,
 };
 
 hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *conf, int version,
@@ -119,8 +109,8 @@ hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *con
     engine->is_strict = is_strict;
     hr__block_source_init(&engine->base.records);
     hr__torch_settings_init(&engine->settings);
-    engine->shelves[HR__SMALL].kind = HR__SMALL;
-    engine->shelves[HR__LARGE].kind = HR__LARGE;
+    engine->base.shelves[HR__SMALL].kind = HR__SMALL;
+    engine->base.shelves[HR__LARGE].kind = HR__LARGE;
 
     hr_status status = read_conf(engine, conf);
     if (status == HR_OK && engine->settings.backend != HR__TORCH_BACKEND_NATIVE)

@@ -23,9 +23,9 @@ static hr_status release_segment(hr__torch_engine *engine, hr__block *block)
         HR__TRY(owner->device->table->give_back(owner->device->context, segment->address));
 
     owner->counters->num_device_free++;
-    hr__torch_notice(engine, HR_ACTION_SEGMENT_FREE, lane, segment->address, segment->size_bytes,
-                     hr__torch_event_tag(engine, block));
-    hr__torch_count_held(engine, lane->shelf, -(int64_t)segment->size_bytes);
+    hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_FREE, lane, segment->address,
+                      segment->size_bytes, hr__engine_event_tag(&engine->base, block));
+    hr__engine_count_held(&engine->base, lane->shelf, -(int64_t)segment->size_bytes);
     hr__count_down(&owner->counters->segment, lane->shelf->kind, 1);
     if (segment->size_bytes >= engine->base.max_split_bytes)
         hr__count_down(&owner->counters->oversize_segments, HR__LARGE, 1);
@@ -67,13 +67,13 @@ hr_status hr__torch_trim(hr__torch_engine *engine, const hr_private_id *only)
 {
     const hr__engine_owner *owner = &engine->base.owner;
     bool is_one = only != NULL && !hr__same_private_id(*only, hr__no_private_id());
-    if (!is_one && !hr__torch_keeps_default_pools(engine)) {
+    if (!is_one && !hr__engine_keeps_default_pools(&engine->base)) {
         HR__TRY(owner->finish_pending(owner->context, NULL));
-        HR__TRY(release_shelf(engine, &engine->shelves[HR__LARGE]));
-        HR__TRY(release_shelf(engine, &engine->shelves[HR__SMALL]));
+        HR__TRY(release_shelf(engine, &engine->base.shelves[HR__LARGE]));
+        HR__TRY(release_shelf(engine, &engine->base.shelves[HR__SMALL]));
     }
     hr__private_pool *next;
-    for (hr__private_pool *pool = engine->private_pools; pool != NULL; pool = next) {
+    for (hr__private_pool *pool = engine->base.private_pools; pool != NULL; pool = next) {
         next = pool->next;
         if (pool->use_count != 0 || (is_one && !hr__same_private_id(pool->id, *only)))
             continue;
@@ -81,8 +81,8 @@ hr_status hr__torch_trim(hr__torch_engine *engine, const hr_private_id *only)
             HR__TRY(owner->finish_pending(owner->context, only));
         HR__TRY(release_shelf(engine, &pool->shelves[HR__SMALL]));
         HR__TRY(release_shelf(engine, &pool->shelves[HR__LARGE]));
-        if (hr__torch_private_is_over(pool))
-            hr__torch_drop_private(engine, pool);
+        if (hr__private_is_over(pool))
+            hr__private_drop(&engine->base, pool);
     }
     return HR_OK;
 }
@@ -131,7 +131,7 @@ static int64_t age_of(const hr__shelf *shelf, const hr__block *block)
 static hr_status sweep(hr__torch_engine *engine, double oldest_kept, int64_t *total_age,
                        int64_t *block_count, uint64_t *reclaimed_bytes, bool *has_freed)
 {
-    hr__shelf *shelf = &engine->shelves[HR__LARGE];
+    hr__shelf *shelf = &engine->base.shelves[HR__LARGE];
     *has_freed = false;
     for (hr__lane *lane = shelf->lanes; lane != NULL; lane = lane->next) {
         hr__block *next;
@@ -153,12 +153,12 @@ static hr_status sweep(hr__torch_engine *engine, double oldest_kept, int64_t *to
 
 hr_status hr__torch_collect_garbage(hr__torch_engine *engine)
 {
-    hr__shelf *shelf = &engine->shelves[HR__LARGE];
+    hr__shelf *shelf = &engine->base.shelves[HR__LARGE];
     double threshold = engine->settings.garbage_collection_threshold;
     uint64_t threshold_bytes = (uint64_t)(threshold * (double)engine->base.limit_bytes);
-    if (engine->held_bytes <= threshold_bytes)
+    if (engine->base.held_bytes <= threshold_bytes)
         return HR_OK;
-    uint64_t target_bytes = engine->held_bytes - threshold_bytes, reclaimed_bytes = 0;
+    uint64_t target_bytes = engine->base.held_bytes - threshold_bytes, reclaimed_bytes = 0;
 
     int64_t total_age = 0, block_count = 0;
     for (hr__lane *lane = shelf->lanes; lane != NULL; lane = lane->next) {

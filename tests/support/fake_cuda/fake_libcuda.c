@@ -159,6 +159,7 @@ static const struct known_error {
     {HR__CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
 };
@@ -233,7 +234,11 @@ DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
         return SUCCESS;
     }
     if (attribute == HR__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL) {
-        *value = 1;
+        *value = !fake_is_set("FAKE_CUDA_WITHOUT_RDMA");
+        return SUCCESS;
+    }
+    if (attribute == HR__CUDA_HAS_FILE_DESCRIPTOR_HANDLES) {
+        *value = !fake_is_set("FAKE_CUDA_WITHOUT_SHARING");
         return SUCCESS;
     }
     return INVALID_VALUE;

@@ -6,6 +6,10 @@
  *   FAKE_CUDA_FAIL=cuMemAlloc_v2=2   the named function answers this number and does nothing
  *   FAKE_CUDA_CAPTURING=1            somebody captures a graph in the default mode
  *   FAKE_CUDA_WITHOUT_VIRTUAL=1      the device says it has no virtual memory
+ *   FAKE_CUDA_WITHOUT_RDMA=1         the device says it has no direct RDMA
+ *   FAKE_CUDA_RDMA_WITHOUT_ACCESS=1  it has, but gives no access to memory that asked for it
+ *   FAKE_CUDA_WITHOUT_SHARING=1      the device says its memory cannot be exported
+ *   FAKE_CUDA_SHARING_REFUSED=1      it can, but not here: creating such memory is refused
  *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
  *   FAKE_NVML_ENTRY_BYTES=32         the layout of NVML's entries; 24 if not set
  *
@@ -39,6 +43,9 @@ typedef struct fake_cuda_state {
     int is_direct_rdma_capable;
     int requested_handle_types;
     unsigned host_flags; /* of the latest cuMemHostAlloc */
+    int handle_count;    /* of everything that was created and not ended, on all devices */
+    int reservation_count;
+    int mapping_count;
 } fake_cuda_state;
 
 /* Exported under this name; tests find it with dlsym. */

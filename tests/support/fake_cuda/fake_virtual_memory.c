@@ -5,6 +5,7 @@
 #include "support/fake_cuda/fake_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@ typedef struct handle {
     int file;
     int mapping_count;
     bool is_released;
+    bool is_direct_rdma_capable;
+    bool is_shareable;
 } handle;
 
 static handle *handles; /* guarded by fake_lock, as the next two */
@@ -39,6 +42,7 @@ static void handle_drop_if_unused(handle *unused)
         link = &(*link)->next;
     *link = unused->next;
     unused->owner->used_bytes -= unused->size_bytes;
+    fake_state.handle_count--;
     close(unused->file);
     free(unused);
 }
@@ -102,6 +106,7 @@ DRIVER(cuMemAddressReserve, (hr__cuda_ptr * out, size_t size_bytes, size_t align
         munmap((void *)(start + size_bytes), FAKE_CUDA_GRANULARITY_BYTES - (start - raw));
     pthread_mutex_lock(&fake_lock);
     fake_range_add(&reservations, start, size_bytes);
+    fake_state.reservation_count++;
     pthread_mutex_unlock(&fake_lock);
     *out = start;
     return SUCCESS;
@@ -117,6 +122,7 @@ DRIVER(cuMemAddressFree, (hr__cuda_ptr address, size_t size_bytes))
         is_free_of_mappings((uintptr_t)address, size_bytes)) {
         munmap((void *)(uintptr_t)address, size_bytes);
         fake_range_drop(link);
+        fake_state.reservation_count--;
         result = SUCCESS;
     }
     pthread_mutex_unlock(&fake_lock);
@@ -130,14 +136,25 @@ static int create_handle(size_t size_bytes, const hr__cuda_allocation *allocatio
     fake_state.allocation_device = allocation->location.id;
     fake_state.is_direct_rdma_capable = allocation->is_direct_rdma_capable;
     fake_state.requested_handle_types = allocation->requested_handle_types;
+    bool is_shareable = allocation->requested_handle_types == HR__CUDA_HANDLE_FILE_DESCRIPTOR;
+    if (allocation->requested_handle_types != 0 && !is_shareable)
+        return INVALID_VALUE;
+    if (is_shareable && fake_is_set("FAKE_CUDA_SHARING_REFUSED"))
+        return NOT_SUPPORTED;
     if (!fake_charge(size_bytes))
         return OUT_OF_MEMORY;
     handle *created = calloc(1, sizeof *created);
     int file = memfd_create("fake_libcuda", MFD_CLOEXEC);
     if (created == NULL || file < 0 || ftruncate(file, (off_t)size_bytes) != 0)
         abort();
-    *created = (handle){handles, fake_current_context(), size_bytes, file, 0, false};
+    *created = (handle){.next = handles,
+                        .owner = fake_current_context(),
+                        .size_bytes = size_bytes,
+                        .file = file,
+                        .is_direct_rdma_capable = allocation->is_direct_rdma_capable != 0,
+                        .is_shareable = is_shareable};
     handles = created;
+    fake_state.handle_count++;
     *out = (hr__cuda_handle)(uintptr_t)created;
     return SUCCESS;
 }
@@ -187,6 +204,7 @@ DRIVER(cuMemMap, (hr__cuda_ptr address, size_t size_bytes, size_t offset_bytes,
             abort();
         fake_range_add(&mappings, start, size_bytes)->handle = mapped;
         mapped->mapping_count++;
+        fake_state.mapping_count++;
         result = SUCCESS;
     }
     pthread_mutex_unlock(&fake_lock);
@@ -200,6 +218,7 @@ static void unmap_one(fake_range **link)
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         abort();
     mapping->handle->mapping_count--;
+    fake_state.mapping_count--;
     handle_drop_if_unused(mapping->handle);
     fake_range_drop(link);
 }
@@ -222,6 +241,15 @@ DRIVER(cuMemUnmap, (hr__cuda_ptr address, size_t size_bytes))
     return result;
 }
 
+/* Is some of [start, start + size_bytes) memory that asked for direct RDMA? */
+static bool has_direct_rdma(uintptr_t start, size_t size_bytes)
+{
+    for (fake_range *each = mappings; each != NULL; each = each->next)
+        if (each->start - start < size_bytes && each->handle->is_direct_rdma_capable)
+            return true;
+    return false;
+}
+
 DRIVER(cuMemSetAccess,
        (hr__cuda_ptr address, size_t size_bytes, const hr__cuda_access *accesses, size_t count))
 {
@@ -233,6 +261,28 @@ DRIVER(cuMemSetAccess,
         accesses[0].location.type == HR__CUDA_LOCATION_DEVICE) {
         if (mprotect((void *)(uintptr_t)address, size_bytes, PROT_READ | PROT_WRITE) != 0)
             abort();
+        result = SUCCESS;
+    }
+    if (fake_is_set("FAKE_CUDA_RDMA_WITHOUT_ACCESS") &&
+        has_direct_rdma((uintptr_t)address, size_bytes))
+        result = NOT_SUPPORTED;
+    pthread_mutex_unlock(&fake_lock);
+    return result;
+}
+
+DRIVER(cuMemExportToShareableHandle,
+       (void *exported, hr__cuda_handle number, int handle_type, unsigned long long flags))
+{
+    OBEY_ORDERS();
+    int result = INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    const handle *shared = handle_find(number);
+    if (shared != NULL && shared->is_shareable && flags == 0 &&
+        handle_type == HR__CUDA_HANDLE_FILE_DESCRIPTOR) {
+        int file = dup(shared->file);
+        if (file < 0)
+            abort();
+        memcpy(exported, &file, sizeof file);
         result = SUCCESS;
     }
     pthread_mutex_unlock(&fake_lock);

@@ -1,4 +1,4 @@
-/* torch_private_pools.c - private pools, scopes and routing.
+/* private_pools.c - private pools, scopes and routing.
  *
  * A private pool has shelves of its own, so its segments never serve anyone else: what a CUDA graph
  * recorded stays where it was recorded. While its use count is not zero its idle memory is not
@@ -6,15 +6,16 @@
  * ends with its last segment.
  *
  * A scope routes requests to a private pool while it is open. Requests look through the open
- * scopes and take the first whose filter accepts their stream. */
-#include "engine/torch/torch_engine.h"
+ * scopes and take the first whose filter accepts their stream. In which order, and what counts as
+ * capturing, is the release's: `wording` has the switches (torch_versions.h). */
+#include "engine/private_pools.h"
 
 #include <inttypes.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
 
-static hr__private_pool *find_private(const hr__torch_engine *engine, hr_private_id id)
+static hr__private_pool *find_private(const hr__engine *engine, hr_private_id id)
 {
     hr__private_pool *pool = engine->private_pools;
     while (pool != NULL && !hr__same_private_id(pool->id, id))
@@ -22,13 +23,13 @@ static hr__private_pool *find_private(const hr__torch_engine *engine, hr_private
     return pool;
 }
 
-hr__shelf *hr__torch_route(hr__torch_engine *engine, hr_stream stream, hr__size_kind kind)
+hr__shelf *hr__engine_route(hr__engine *engine, hr_stream stream, hr__size_kind kind)
 {
     hr__private_pool *chosen = NULL;
     for (hr__scope *scope = engine->scopes; scope != NULL; scope = scope->older) {
         if (scope->filter == NULL || scope->filter(scope->context, stream)) {
             chosen = scope->pool;
-            if (engine->rules.scopes_newest_first)
+            if (engine->wording->scopes_newest_first)
                 break;
         }
     }
@@ -37,31 +38,30 @@ hr__shelf *hr__torch_route(hr__torch_engine *engine, hr_stream stream, hr__size_
 
 /* ---- capturing ------------------------------------------------------------------------------- */
 
-static bool device_says_capturing(const hr__torch_engine *engine, hr_stream stream)
+static bool device_says_capturing(const hr__engine *engine, hr_stream stream)
 {
-    const hr_device *device = engine->base.owner.device;
+    const hr_device *device = engine->owner.device;
     bool is_capturing = false;
     return device->table->stream_is_capturing(device->context, stream, &is_capturing) == HR_OK &&
            is_capturing;
 }
 
 /* A capture always begins inside a scope, so without one the device need not be asked. */
-bool hr__torch_is_capturing(const hr__engine *base, hr_stream stream)
+bool hr__engine_is_capturing(const hr__engine *engine, hr_stream stream)
 {
-    const hr__torch_engine *engine = hr__torch_of_const(base);
     if (engine->scopes == NULL)
         return false;
-    return engine->rules.capturing == HR__TORCH_CAPTURING_ANY_SCOPE ||
+    return engine->wording->capturing == HR__TORCH_CAPTURING_ANY_SCOPE ||
            device_says_capturing(engine, stream);
 }
 
 /* PyTorch asks for the calling thread's current stream; we know the streams that allocated in the
  * open scopes, and a capture under way is on one of them. */
-bool hr__torch_keeps_default_pools(const hr__torch_engine *engine)
+bool hr__engine_keeps_default_pools(const hr__engine *engine)
 {
-    if (engine->scopes == NULL || engine->rules.scope_release == HR__TORCH_RELEASE_IN_SCOPES)
+    if (engine->scopes == NULL || engine->wording->scope_release == HR__TORCH_RELEASE_IN_SCOPES)
         return false;
-    if (engine->rules.scope_release == HR__TORCH_RELEASE_OUTSIDE_SCOPES)
+    if (engine->wording->scope_release == HR__TORCH_RELEASE_OUTSIDE_SCOPES)
         return true;
     for (const hr__scope *scope = engine->scopes; scope != NULL; scope = scope->older)
         for (int kind = HR__SMALL; kind <= HR__LARGE; kind++)
@@ -85,10 +85,10 @@ static hr__private_stat *find_or_add_stat(hr__engine *engine, hr_private_id id)
     return *link;
 }
 
-static hr_status add_private(hr__torch_engine *engine, hr_private_id id,
+static hr_status add_private(hr__engine *engine, hr_private_id id,
                              const hr_private_options *options)
 {
-    hr__private_stat *stat = find_or_add_stat(&engine->base, id);
+    hr__private_stat *stat = find_or_add_stat(engine, id);
     hr__private_pool *pool = stat != NULL ? hr__host_alloc_zeroed(1, sizeof *pool) : NULL;
     if (pool == NULL)
         return hr__fail_host_memory(sizeof *pool, "a private pool");
@@ -112,7 +112,7 @@ static hr_status add_private(hr__torch_engine *engine, hr_private_id id,
     return HR_OK;
 }
 
-void hr__torch_drop_private(hr__torch_engine *engine, hr__private_pool *pool)
+void hr__private_drop(hr__engine *engine, hr__private_pool *pool)
 {
     hr__private_pool **link = &engine->private_pools;
     while (*link != pool)
@@ -123,10 +123,9 @@ void hr__torch_drop_private(hr__torch_engine *engine, hr__private_pool *pool)
     hr__host_free(pool);
 }
 
-hr_status hr__torch_private_retain(hr__engine *base, hr_private_id id,
-                                   const hr_private_options *options)
+hr_status hr__private_retain(hr__engine *engine, hr_private_id id,
+                             const hr_private_options *options)
 {
-    hr__torch_engine *engine = hr__torch_of(base);
     if (hr__same_private_id(id, hr__no_private_id()))
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "private pool id (0, 0) is the default pool");
     hr__private_pool *pool = find_private(engine, id);
@@ -141,8 +140,7 @@ hr_status hr__torch_private_retain(hr__engine *base, hr_private_id id,
     return HR_OK;
 }
 
-static hr_status find_retained(const hr__torch_engine *engine, hr_private_id id,
-                               hr__private_pool **out)
+static hr_status find_retained(const hr__engine *engine, hr_private_id id, hr__private_pool **out)
 {
     hr__private_pool *pool = find_private(engine, id);
     if (pool == NULL || pool->use_count == 0)
@@ -152,9 +150,8 @@ static hr_status find_retained(const hr__torch_engine *engine, hr_private_id id,
     return HR_OK;
 }
 
-hr_status hr__torch_private_release(hr__engine *base, hr_private_id id)
+hr_status hr__private_release(hr__engine *engine, hr_private_id id)
 {
-    hr__torch_engine *engine = hr__torch_of(base);
     hr__private_pool *pool = NULL;
     HR__TRY(find_retained(engine, id, &pool));
     for (const hr__scope *scope = engine->scopes; scope != NULL && pool->use_count == 1;
@@ -164,22 +161,22 @@ hr_status hr__torch_private_release(hr__engine *base, hr_private_id id)
                             "private pool (%" PRIu64 ", %" PRIu64 ") is still routed to", id.first,
                             id.second);
     pool->use_count--;
-    if (hr__torch_private_is_over(pool))
-        hr__torch_drop_private(engine, pool);
+    if (hr__private_is_over(pool))
+        hr__private_drop(engine, pool);
     return HR_OK;
 }
 
-int hr__torch_private_use_count(const hr__engine *base, hr_private_id id)
+int hr__private_use_count(const hr__engine *engine, hr_private_id id)
 {
-    const hr__private_pool *pool = find_private(hr__torch_of_const(base), id);
+    const hr__private_pool *pool = find_private(engine, id);
     return pool != NULL ? pool->use_count : 0;
 }
 
-hr_status hr__torch_private_set(hr__engine *base, hr_private_id id, const bool *use_on_oom,
-                                const bool *no_split)
+hr_status hr__private_set(hr__engine *engine, hr_private_id id, const bool *use_on_oom,
+                          const bool *no_split)
 {
     hr__private_pool *pool = NULL;
-    HR__TRY(find_retained(hr__torch_of(base), id, &pool));
+    HR__TRY(find_retained(engine, id, &pool));
     if (use_on_oom != NULL)
         pool->use_on_oom = *use_on_oom;
     if (no_split != NULL)
@@ -189,7 +186,7 @@ hr_status hr__torch_private_set(hr__engine *base, hr_private_id id, const bool *
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-static hr__scope **find_scope(hr__torch_engine *engine, hr_private_id id)
+static hr__scope **find_scope(hr__engine *engine, hr_private_id id)
 {
     hr__scope **link = &engine->scopes;
     while (*link != NULL && !hr__same_private_id((*link)->pool->id, id))
@@ -197,16 +194,15 @@ static hr__scope **find_scope(hr__torch_engine *engine, hr_private_id id)
     return link;
 }
 
-hr_status hr__torch_scope_begin(hr__engine *base, hr_private_id id, hr_scope_filter filter,
-                                void *context)
+hr_status hr__scope_begin(hr__engine *engine, hr_private_id id, hr_scope_filter filter,
+                          void *context)
 {
-    hr__torch_engine *engine = hr__torch_of(base);
     if (*find_scope(engine, id) != NULL)
         return hr__fail(HR_ERR_WRONG_STATE, "beginAllocateToPool: already recording to mempool_id");
     hr__scope *scope = hr__host_alloc_zeroed(1, sizeof *scope);
     if (scope == NULL)
         return hr__fail_host_memory(sizeof *scope, "a scope");
-    hr_status status = hr__torch_private_retain(base, id, NULL);
+    hr_status status = hr__private_retain(engine, id, NULL);
     if (status != HR_OK) {
         hr__host_free(scope);
         return status;
@@ -219,9 +215,9 @@ hr_status hr__torch_scope_begin(hr__engine *base, hr_private_id id, hr_scope_fil
     return HR_OK;
 }
 
-hr_status hr__torch_scope_end(hr__engine *base, hr_private_id id)
+hr_status hr__scope_end(hr__engine *engine, hr_private_id id)
 {
-    hr__scope **link = find_scope(hr__torch_of(base), id);
+    hr__scope **link = find_scope(engine, id);
     hr__scope *scope = *link;
     if (scope == NULL)
         return hr__fail(HR_ERR_WRONG_STATE,
@@ -229,4 +225,22 @@ hr_status hr__torch_scope_end(hr__engine *base, hr_private_id id)
     *link = scope->older;
     hr__host_free(scope);
     return HR_OK;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void hr__private_deinit_all(hr__engine *engine)
+{
+    while (engine->scopes != NULL) {
+        hr__scope *scope = engine->scopes;
+        engine->scopes = scope->older;
+        hr__host_free(scope);
+    }
+    while (engine->private_pools != NULL)
+        hr__private_drop(engine, engine->private_pools);
+    while (engine->private_stats != NULL) {
+        hr__private_stat *stat = engine->private_stats;
+        engine->private_stats = stat->next;
+        hr__host_free(stat);
+    }
 }

@@ -1,0 +1,28 @@
+/* device_table.h - reading a device table that may be older than this library.
+ *
+ * A table carries its size (hr_device_table.struct_size), and a device of somebody's own may have
+ * been built before the latest fields were there. Whoever calls a field that was added later asks
+ * here first. */
+#ifndef HR_DEVICE_DEVICE_TABLE_H
+#define HR_DEVICE_DEVICE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h> /* offsetof */
+
+#include "headroom/device.h"
+
+/* Is `field` part of the table, and set? */
+#define HR__DEVICE_TABLE_HAS(table_, field_)                                                       \
+    ((table_)->struct_size >= offsetof(hr_device_table, field_) + sizeof((table_)->field_) &&      \
+     (table_)->field_ != NULL)
+
+/* May create_shareable() and export_handle() be called? The property alone does not say: in an
+ * hr_device from before, its place was padding. */
+static inline bool hr__device_can_share(const hr_device *device)
+{
+    return HR__DEVICE_TABLE_HAS(device->table, create_shareable) &&
+           HR__DEVICE_TABLE_HAS(device->table, export_handle) &&
+           device->properties.has_virtual_memory && device->properties.has_shareable_handles;
+}
+
+#endif /* HR_DEVICE_DEVICE_TABLE_H */

@@ -1,0 +1,56 @@
+/* pool_paged.c - what only an engine that moves memory has: pinned blocks, and its statistics.
+ *
+ * The engine's table leaves the entries out where nothing moves. Pinning then asks for nothing, so
+ * it succeeds, and a program need not know which engine it runs on; statistics of moves there are
+ * none. */
+#include "pool/pool.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/checked_math.h" /* hr__min_u64 */
+
+hr_status hr_pool_pin(hr_pool *pool, hr_device_ptr address)
+{
+    HR__TRY(hr__pool_enter(pool));
+    hr__pool_lock(pool);
+    const hr__engine_table *table = pool->engine->table;
+    hr__block *block = hr__address_map_get(&pool->live, address);
+    hr_status status = HR_OK;
+    if (block != NULL && table->pin != NULL)
+        status = table->pin(pool->engine, block);
+    hr__pool_unlock(pool);
+    if (block == NULL)
+        return hr__fail(HR_ERR_UNKNOWN_ADDRESS,
+                        "%#" PRIx64 " is not the start of a live block of this pool", address);
+    return status;
+}
+
+hr_status hr_pool_unpin(hr_pool *pool, hr_device_ptr address)
+{
+    HR__TRY(hr__pool_enter(pool));
+    hr__pool_lock(pool);
+    const hr__engine_table *table = pool->engine->table;
+    hr_status status = table->unpin != NULL ? table->unpin(pool->engine, address) : HR_OK;
+    hr__pool_unlock(pool);
+    return status;
+}
+
+hr_status hr_pool_get_paged_stats(const hr_pool *pool, hr_paged_stats *stats)
+{
+    HR__TRY(hr__pool_enter(pool));
+    size_t smallest = offsetof(hr_paged_stats, is_failed) + sizeof stats->is_failed;
+    if (stats == NULL || stats->struct_size < smallest)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected statistics with a struct_size of %zu or more, found %zu",
+                        smallest, stats != NULL ? stats->struct_size : 0);
+    const hr__engine_table *table = pool->engine->table;
+    if (table->paged_stats == NULL)
+        return hr__fail(HR_ERR_UNSUPPORTED, "engine \"%s\" moves no memory", table->name);
+    hr_paged_stats all = {.struct_size = stats->struct_size};
+    hr__pool_lock(pool);
+    table->paged_stats(pool->engine, &all);
+    hr__pool_unlock(pool);
+    memcpy(stats, &all, (size_t)hr__min_u64(stats->struct_size, sizeof all));
+    return HR_OK;
+}

@@ -1,0 +1,157 @@
+/* sharing_contract.c - memory that can be handed to another process.
+ *
+ * What the other process does with a descriptor is its own affair, and different on every device;
+ * here it is held to what device.h promises whoever exports. */
+#include "contract/device_contract.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "device/device_table.h" /* hr__device_can_share */
+
+#define UNTOUCHED UINT64_C(0x5a5a5a5a5a5a5a5a) /* what out-parameters hold before a call */
+
+static void need_sharing(const hr_device *device)
+{
+    need(device->properties.has_shareable_handles, "the device has no shareable handles");
+}
+
+static uint64_t free_bytes_of(const hr_device *device)
+{
+    uint64_t free_bytes = 0, total_bytes = 0;
+    assert_ok(device->table->memory_info(device->context, &free_bytes, &total_bytes));
+    return free_bytes;
+}
+
+static void a_shareable_handle_serves_as_any_other(void **state)
+{
+    const hr_device *device = *state;
+    need_sharing(device);
+    assert_true(hr__device_can_share(device));
+    const hr_device_table *table = device->table;
+    void *context = device->context;
+    uint64_t g = device->properties.granularity_bytes, before = free_bytes_of(device);
+    hr_device_ptr address;
+    hr_handle shareable = 0, ordinary = 0;
+    assert_ok(table->reserve(context, 4 * g, &address));
+    assert_ok(table->create_shareable(context, 2 * g, &shareable));
+    assert_ok(table->create(context, g, &ordinary));
+    assert_true(shareable != 0 && shareable != ordinary);
+    assert_ok(table->map(context, address, 2 * g, shareable));
+    assert_ok(table->map(context, address + 2 * g, g, ordinary));
+    assert_ok(table->set_access(context, address, 3 * g));
+    assert_ok(table->fill(context, address, 0x11, 3 * g, 0));
+    assert_ok(table->copy(context, address + g, address + 2 * g, g, 0));
+    assert_ok(table->synchronize(context));
+    assert_ok(table->unmap(context, address, 3 * g));
+    assert_ok(table->map(context, address + g, 2 * g, shareable)); /* and moves as any other */
+    assert_ok(table->release(context, shareable));
+    assert_ok(table->set_access(context, address + g, 2 * g));
+    if (device->properties.has_bytes) {
+        uint8_t byte = 0;
+        assert_ok(table->read(context, &byte, address + 3 * g - 1, 1));
+        assert_int_equal(byte, 0x11);
+    }
+    assert_ok(table->unmap(context, address + g, 2 * g));
+    assert_ok(table->release(context, ordinary));
+    assert_ok(table->unreserve(context, address, 4 * g));
+    if (hr_test_is_scripted(device))
+        assert_int_equal(free_bytes_of(device), before);
+}
+
+static void each_export_is_a_descriptor_of_its_own_to_close(void **state)
+{
+    const hr_device *device = *state;
+    need_sharing(device);
+    const hr_device_table *table = device->table;
+    hr_handle handle = 0;
+    int first = -1, second = -1;
+    assert_ok(
+        table->create_shareable(device->context, device->properties.granularity_bytes, &handle));
+    assert_ok(table->export_handle(device->context, handle, &first));
+    assert_ok(table->export_handle(device->context, handle, &second));
+    assert_true(first >= 0 && second >= 0 && first != second);
+    assert_true(fcntl(first, F_GETFD) >= 0);
+    assert_int_equal(close(first), 0);
+    assert_true(fcntl(second, F_GETFD) >= 0);
+    assert_ok(table->release(device->context, handle));
+    assert_true(fcntl(second, F_GETFD) >= 0); /* whoever has it keeps the memory */
+    assert_int_equal(close(second), 0);
+}
+
+static void only_shareable_handles_that_are_held_can_be_exported(void **state)
+{
+    const hr_device *device = *state;
+    need_sharing(device);
+    const hr_device_table *table = device->table;
+    uint64_t g = device->properties.granularity_bytes;
+    hr_handle handle = 0;
+    int file = 77;
+    assert_ok(table->create(device->context, g, &handle));
+    assert_true(table->export_handle(device->context, handle, &file) != HR_OK);
+    assert_true(hr_last_error()[0] != '\0');
+    assert_ok(table->release(device->context, handle));
+    if (hr_test_is_scripted(device)) { /* a driver may not survive a number it does not know */
+        assert_ok(table->create_shareable(device->context, g, &handle));
+        assert_ok(table->release(device->context, handle));
+        assert_status(HR_ERR_INVALID_ARGUMENT,
+                      table->export_handle(device->context, handle, &file));
+        assert_status(HR_ERR_INVALID_ARGUMENT, table->export_handle(device->context, 0, &file));
+    }
+    assert_int_equal(file, 77);
+}
+
+static void a_shareable_handle_that_cannot_be_had_changes_nothing(void **state)
+{
+    hr_device *device = *state;
+    need_sharing(device);
+    const hr_device_table *table = device->table;
+    uint64_t g = device->properties.granularity_bytes;
+    uint64_t too_large = 2 * device->properties.total_bytes / g * g;
+    hr_handle handle = UNTOUCHED;
+    assert_status(HR_ERR_OUT_OF_MEMORY,
+                  table->create_shareable(device->context, too_large, &handle));
+    if (hr_test_is_scripted(device)) {
+        uint64_t before = free_bytes_of(device);
+        hr_device_calls calls;
+        assert_ok(hr_device_fail_call(device, 1, HR_ERR_DEVICE));
+        assert_status(HR_ERR_DEVICE, table->create_shareable(device->context, g, &handle));
+        assert_status(HR_ERR_INVALID_ARGUMENT,
+                      table->create_shareable(device->context, g / 2, &handle));
+        assert_int_equal(free_bytes_of(device), before);
+        assert_ok(hr_device_get_calls(device, &calls));
+        assert_int_equal(calls.count[HR_DEVICE_CALL_CREATE], 3);
+    }
+    assert_true(handle == UNTOUCHED);
+}
+
+static void a_device_without_shareable_handles_says_so(void **state)
+{
+    const hr_device *device = *state;
+    need(!device->properties.has_shareable_handles, "the device has shareable handles");
+    assert_false(hr__device_can_share(device));
+    hr_handle handle = UNTOUCHED;
+    int file = 77;
+    if (HR__DEVICE_TABLE_HAS(device->table, create_shareable))
+        assert_status(HR_ERR_UNSUPPORTED,
+                      device->table->create_shareable(device->context, UINT64_C(2) << 20, &handle));
+    if (HR__DEVICE_TABLE_HAS(device->table, export_handle))
+        assert_status(HR_ERR_UNSUPPORTED, device->table->export_handle(device->context, 1, &file));
+    assert_true(handle == UNTOUCHED);
+    assert_int_equal(file, 77);
+}
+
+#define check(name) cmocka_unit_test_setup_teardown(name, hr_test_make_device, hr_test_end_device)
+
+int hr_test_sharing_contract(const hr_test_device_factory *factory)
+{
+    const struct CMUnitTest tests[] = {
+        check(a_shareable_handle_serves_as_any_other),
+        check(each_export_is_a_descriptor_of_its_own_to_close),
+        check(only_shareable_handles_that_are_held_can_be_exported),
+        check(a_shareable_handle_that_cannot_be_had_changes_nothing),
+        check(a_device_without_shareable_handles_says_so),
+    };
+    hr_test_use_factory(factory);
+    return cmocka_run_group_tests_name(factory->name, tests, NULL, NULL);
+}

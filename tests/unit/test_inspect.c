@@ -1,0 +1,212 @@
+/* test_inspect.c - finding, walking and checking blocks, in states that engine "torch" does not
+ * have: test_pool_check.c damages everything else.
+ *
+ * The scene is a row of blocks of an expandable segment, whose states are set by hand. */
+#include "engine/inspect.h"
+
+#include <string.h>
+
+#include "pool/pool.h"
+
+#include "support/cmocka_here.h"
+#include "support/pool_fixture.h"
+
+enum { ROW = 5 };
+
+typedef struct scene {
+    hr_test_pool t;
+    hr__engine *engine;
+    hr__block *row[ROW]; /* neighbours of 512 bytes, live */
+    hr__block *tail;     /* free, behind them */
+    hr__block *rest;     /* unmapped, behind that */
+} scene;
+
+static void scene_open(scene *s)
+{
+    hr_test_pool_open(&s->t, &(hr_test_pool_setup){.conf = "expandable_segments:True"});
+    s->engine = s->t.pool->engine;
+    for (int i = 0; i < ROW; i++)
+        s->row[i] = hr__engine_find(s->engine, hr_test_alloc(&s->t, 512));
+    s->tail = s->row[ROW - 1]->next;
+    s->rest = s->tail->next;
+    assert_int_equal(s->tail->state, HR__BLOCK_FREE);
+    assert_int_equal(s->rest->state, HR__BLOCK_UNMAPPED);
+}
+
+static void scene_close(scene *s)
+{
+    for (int i = 0; i < ROW; i++) {
+        s->row[i]->state = HR__BLOCK_LIVE;
+        s->row[i]->tag = 0;
+    }
+    hr_test_pool_close(&s->t);
+}
+
+static void expect_content(const scene *s)
+{
+    hr__census census = {0};
+    hr_status status = hr__engine_check_blocks(s->engine, &census);
+    if (status != HR_OK)
+        fail_msg("%s", hr_last_error());
+}
+
+static void expect_complaint(const scene *s, const char *text)
+{
+    hr__census census = {0};
+    assert_int_equal(hr__engine_check_blocks(s->engine, &census), HR_ERR_WRONG_STATE);
+    if (strstr(hr_last_error(), text) == NULL)
+        fail_msg("\"%s\" instead of \"%s\"", hr_last_error(), text);
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+static void shadows_that_touch_should_have_been_merged_and_retiring_blocks_need_not(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s);
+    s.row[1]->state = s.row[2]->state = HR__BLOCK_RETIRING;
+    expect_content(&s);
+    s.row[1]->state = HR__BLOCK_SHADOW;
+    expect_content(&s);
+    s.row[2]->state = HR__BLOCK_SHADOW;
+    expect_complaint(&s, "should have been merged");
+    scene_close(&s);
+}
+
+static void blocks_without_memory_are_in_no_index(void **state)
+{
+    (void)state;
+    const uint8_t states[] = {HR__BLOCK_RETIRING, HR__BLOCK_SHADOW};
+    scene s;
+    scene_open(&s);
+    for (size_t i = 0; i < sizeof states; i++) {
+        s.tail->state = states[i];
+        expect_complaint(&s, "in the free index is not free");
+        s.tail->state = HR__BLOCK_FREE;
+        s.rest->state = states[i];
+        expect_complaint(&s, "wrongly listed as unmapped");
+        s.rest->state = HR__BLOCK_UNMAPPED;
+        s.row[0]->state = states[i];
+        s.row[0]->tag = 7;
+        expect_complaint(&s, "has a tag");
+        s.row[0]->tag = 0;
+        expect_content(&s);
+        s.row[0]->state = HR__BLOCK_LIVE;
+    }
+    scene_close(&s);
+}
+
+static void engine_torch_has_no_such_blocks(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s);
+    s.row[1]->state = HR__BLOCK_SHADOW;
+    assert_int_equal(s.engine->table->check(s.engine), HR_ERR_WRONG_STATE);
+    assert_non_null(strstr(hr_last_error(), "only engine \"headroom\" knows"));
+    scene_close(&s);
+}
+
+typedef struct visits {
+    uint64_t count;
+    uint64_t last_address;
+    uint64_t refused_address;
+} visits;
+
+static hr_status visit_block(void *context, const hr__block *block)
+{
+    visits *seen = context;
+    assert_true(block->address > seen->last_address);
+    seen->last_address = block->address;
+    seen->count++;
+    HR__CHECK(block->address != seen->refused_address, "the engine does not like this block");
+    return HR_OK;
+}
+
+static void the_engine_is_asked_about_each_block_and_may_object(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s);
+    visits seen = {0};
+    hr__census census = {.check_block = visit_block, .context = &seen};
+    assert_int_equal(hr__engine_check_blocks(s.engine, &census), HR_OK);
+    assert_int_equal(seen.count, ROW + 2);
+    assert_int_equal(census.free_blocks, 1);
+    assert_int_equal(census.unmapped_blocks, 1);
+    assert_int_equal(census.expandable_segments, 1);
+    assert_int_equal(census.memory_bytes[HR__SMALL], 2 * HR_TEST_MIB);
+    assert_int_equal(census.memory_bytes[HR__LARGE], 0);
+
+    s.row[1]->state = HR__BLOCK_RETIRING;
+    s.row[3]->state = HR__BLOCK_SHADOW;
+    seen = (visits){.refused_address = s.rest->address};
+    census = (hr__census){.check_block = visit_block, .context = &seen};
+    assert_int_equal(hr__engine_check_blocks(s.engine, &census), HR_ERR_WRONG_STATE);
+    assert_string_equal(hr_last_error(), "the engine does not like this block");
+    assert_int_equal(census.memory_bytes[HR__SMALL], 2 * HR_TEST_MIB - 1024);
+    scene_close(&s);
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+typedef struct ranges {
+    hr_segment_info segments[8];
+    size_t segment_count;
+    size_t block_count;
+} ranges;
+
+static bool keep_segment(void *context, const hr_segment_info *segment)
+{
+    ranges *found = context;
+    assert_true(found->segment_count < 8);
+    found->segments[found->segment_count++] = *segment;
+    return true;
+}
+
+static bool count_block(void *context, const hr_segment_info *segment, const hr_block_info *block)
+{
+    ranges *found = context;
+    assert_true(block->address - segment->address < segment->total_bytes);
+    found->block_count++;
+    return true;
+}
+
+static void blocks_without_memory_end_a_mapped_range(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s);
+    s.row[1]->state = HR__BLOCK_RETIRING;
+    s.row[3]->state = HR__BLOCK_SHADOW;
+    ranges found = {.segment_count = 0};
+    const hr_walker walker = {.context = &found, .segment = keep_segment, .block = count_block};
+    hr__engine_walk(s.engine, &walker);
+    assert_int_equal(found.segment_count, 3);
+    assert_int_equal(found.block_count, 4); /* rows 0, 2 and 4, and the tail */
+    assert_int_equal(found.segments[0].address, s.row[0]->address);
+    assert_int_equal(found.segments[0].total_bytes, 512);
+    assert_int_equal(found.segments[1].address, s.row[2]->address);
+    assert_int_equal(found.segments[1].total_bytes, 512);
+    assert_int_equal(found.segments[2].address, s.row[4]->address);
+    assert_int_equal(found.segments[2].total_bytes, 2 * HR_TEST_MIB - 4 * 512);
+
+    hr_block_place place;
+    assert_int_equal(hr_pool_find(s.t.pool, s.row[2]->address, &place), HR_OK);
+    assert_int_equal(place.segment_address, s.row[2]->address);
+    assert_int_equal(place.segment_bytes, 512);
+    scene_close(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shadows_that_touch_should_have_been_merged_and_retiring_blocks_need_not),
+        cmocka_unit_test(blocks_without_memory_are_in_no_index),
+        cmocka_unit_test(engine_torch_has_no_such_blocks),
+        cmocka_unit_test(the_engine_is_asked_about_each_block_and_may_object),
+        cmocka_unit_test(blocks_without_memory_end_a_mapped_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
