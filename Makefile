@@ -14,11 +14,12 @@ export CTEST_OUTPUT_ON_FAILURE = 1
 
 build_in = $(CMAKE) --build $(1) --parallel $(JOBS)
 ctest_in = ctest --test-dir $(1) --parallel $(JOBS) --no-tests=error --no-label-summary
+not_long = -LE '^long$$'
 shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli tests bench -name '*.[ch]' 2>/dev/null)
 
 .PHONY: all program run setup test test-quick test-release test-clang test-asan test-tsan checks \
-	bench doctor-accuracy fuzz install uninstall format check-format tidy clean help
+	mutants bench doctor-accuracy fuzz install uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/headroom
 all: program
@@ -64,7 +65,7 @@ test-release:
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build)
 	@$(MAKE) --no-print-directory checks
-	@$(call ctest_in,build)
+	@$(call ctest_in,build) $(not_long)
 
 # The recordings of HEADROOM_CORPUS are for the release build: here those of tests/data are enough.
 test-clang test-asan: test-%:
@@ -84,6 +85,12 @@ checks:
 	@tools/check_layers.py
 	@tools/check_headers.sh
 	@tools/check_symbols.sh build
+
+## make mutants     breaks the engines' rules one by one: a test must notice each
+mutants: setup
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build)
+	@$(call ctest_in,build) -R '^mutants'
 
 ## make bench       builds and runs the benchmarks
 bench:

@@ -6,9 +6,13 @@
  * and 99th percentile of the nanoseconds per operation over batches (with several threads: wall
  * time over all operations), and at the end the host bytes one live block costs.
  *
- * With --single only the native cases of one thread run. With --count CASE OPERATIONS it runs that
- * case alone, for count_instructions.sh: the difference of two runs with different numbers of
- * operations is what an operation takes. */
+ * With --engine NAME the pool has that engine instead of "torch", and its name stands where
+ * settings do. With --cuda the device is the first GPU instead of the simulated one; its memory is
+ * taken and mapped, never touched, and settings end in "on cuda". With --single only the native
+ * cases of one thread run. With --count CASE OPERATIONS it runs that case alone, for
+ * count_instructions.sh: the difference of two runs with different numbers of operations is what an
+ * operation takes. */
+#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,6 +25,10 @@
 #include "alloc_patterns.h"
 
 enum { MOST_THREADS = 8 };
+
+/* Set by the command line, then read-only. */
+static const char *engine_name = "torch";
+static bool is_on_cuda;
 
 static void must(hr_status status)
 {
@@ -91,18 +99,56 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-static hr_pool *make_pool(hr_device **device, const char *conf)
+static hr_device *make_device(void)
 {
     const hr_simulated_options options = {
         .struct_size = sizeof options,
         .capacity_bytes = UINT64_C(1) << 40,
         .total_bytes = UINT64_C(150109880320),
     };
-    const hr_pool_options pool_options = {.struct_size = sizeof pool_options, .conf = conf};
+    hr_device *device;
+    must(is_on_cuda ? hr_cuda_device_open(0, &device)
+                    : hr_simulated_device_create(&options, &device));
+    return device;
+}
+
+/* Nobody has work on any stream: live data may be copied whenever the engine likes. */
+static bool grant_safe_point(void *context)
+{
+    (void)context;
+    return true;
+}
+
+static void end_safe_point(void *context)
+{
+    (void)context;
+}
+
+static hr_pool *make_pool(hr_device **device, const char *conf)
+{
+    const hr_pool_options pool_options = {
+        .struct_size = sizeof pool_options,
+        .engine = engine_name,
+        .conf = conf,
+        .safe_point = {.enter = grant_safe_point, .leave = end_safe_point},
+    };
     hr_pool *pool;
-    must(hr_simulated_device_create(&options, device));
+    *device = make_device();
     must(hr_pool_create(*device, &pool_options, &pool));
     return pool;
+}
+
+/* What the column of settings says. */
+static const char *settings_name(const char *conf)
+{
+    static char name[128];
+    bool is_torch = strcmp(engine_name, "torch") == 0;
+    snprintf(name, sizeof name, "%s%s",
+             !is_torch         ? engine_name
+             : conf[0] != '\0' ? conf
+                               : "native",
+             is_on_cuda ? " on cuda" : "");
+    return name;
 }
 
 static void measure(const alloc_pattern *pattern, const char *conf, unsigned threads,
@@ -136,9 +182,8 @@ static void measure(const alloc_pattern *pattern, const char *conf, unsigned thr
         snprintf(parameter, sizeof parameter, "%" PRIu64, pattern->size_bytes);
     else
         snprintf(parameter, sizeof parameter, "%zu live", pattern->live_count);
-    printf("%s,%s,%s,%u,%" PRIu64 ",%.1f,%.1f\n", pattern->name, parameter,
-           conf[0] != '\0' ? conf : "native", threads, operations * PATTERN_BATCHES * threads,
-           median, late);
+    printf("%s,%s,%s,%u,%" PRIu64 ",%.1f,%.1f\n", pattern->name, parameter, settings_name(conf),
+           threads, operations * PATTERN_BATCHES * threads, median, late);
     fflush(stdout);
     for (unsigned i = 0; i < threads; i++)
         end(&workers[i]);
@@ -180,25 +225,56 @@ static int count_one(const char *which, const char *operations, const char *conf
     return 0;
 }
 
-int main(int argc, char **argv)
+static int usage(void)
+{
+    fprintf(stderr, "usage: bench_alloc [--engine NAME] [--cuda] "
+                    "[--single | --count CASE OPERATIONS [CONF]]\n");
+    return 2;
+}
+
+static void measure_all(bool is_single)
 {
     static const char *const confs[] = {"", "expandable_segments:True"};
-    if (argc >= 4 && strcmp(argv[1], "--count") == 0)
-        return count_one(argv[2], argv[3], argc > 4 ? argv[4] : "");
-    bool is_single = argc == 2 && strcmp(argv[1], "--single") == 0;
-    if (argc > 1 && !is_single) {
-        fprintf(stderr, "usage: bench_alloc [--single | --count CASE OPERATIONS [CONF]]\n");
-        return 2;
-    }
+    size_t conf_count = is_single || strcmp(engine_name, "torch") != 0 ? 1 : 2;
     unsigned most_threads = is_single ? 1 : MOST_THREADS;
     if (!is_single)
         printf("name,parameter,settings,threads,operations,median_ns,p99_ns\n");
-    for (size_t c = 0; c < (is_single ? 1 : 2); c++)
+    for (size_t c = 0; c < conf_count; c++)
         for (size_t i = 0; i < PATTERN_COUNT; i++)
             for (unsigned threads = 1; threads <= most_threads; threads *= MOST_THREADS)
                 measure(&alloc_patterns[i], confs[c], threads, threads == 1 ? 20000 : 4000);
-    for (size_t c = 0; c < 2 && !is_single; c++)
-        printf("host_bytes_per_live_block,,%s,1,100000,%.1f,\n",
-               confs[c][0] != '\0' ? confs[c] : "native", host_bytes_per_block(confs[c]));
+    for (size_t c = 0; c < conf_count && !is_single; c++)
+        printf("host_bytes_per_live_block,,%s,1,100000,%.1f,\n", settings_name(confs[c]),
+               host_bytes_per_block(confs[c]));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"engine", required_argument, NULL, 'e'},
+        {"cuda", no_argument, NULL, 'd'},
+        {"single", no_argument, NULL, 's'},
+        {"count", no_argument, NULL, 'c'},
+        {NULL, 0, NULL, 0},
+    };
+    bool is_single = false, is_counted = false;
+    for (int letter; (letter = getopt_long(argc, argv, "+", known, NULL)) != -1;) {
+        if (letter == 'e')
+            engine_name = optarg;
+        else if (letter == 'd')
+            is_on_cuda = true;
+        else if (letter == 's')
+            is_single = true;
+        else if (letter == 'c')
+            is_counted = true;
+        else
+            return usage();
+    }
+    int left = argc - optind;
+    if (is_counted && !is_single && (left == 2 || left == 3))
+        return count_one(argv[optind], argv[optind + 1], left == 3 ? argv[optind + 2] : "");
+    if (is_counted || left != 0)
+        return usage();
+    measure_all(is_single);
     return 0;
 }

@@ -14,15 +14,26 @@ with open(sys.argv[1], encoding="utf-8") as file:
         if fields[0] in ("pair", "churn"):
             times[fields[1], fields[2], fields[3]].append(float(fields[5]))
 
-print("| | headroom | PyTorch | ratio | fastest turns | headroom, 8 threads | PyTorch, 8 threads | ratio |")
-print("|---|---|---|---|---|---|---|---|")
-for parameter, label in LABELS.items():
-    cells = []
-    for threads in ("1", "8"):
-        ours, theirs = times[parameter, "native", threads], times[parameter, "pytorch native", threads]
-        a, b = statistics.median(ours), statistics.median(theirs)
-        cells += [f"{a:.0f}", f"{b:.0f}", f"{b / a:.1f}"]
-        if threads == "1":
-            cells.append(f"{min(ours):.0f} beside {min(theirs):.0f}")
-    print(f"| {label} | " + " | ".join(cells) + " |")
+PEER = "pytorch native"
+
+
+def table(settings):
+    print(f"\nsettings: {settings}\n")
+    print("| | headroom | PyTorch | ratio | fastest turns | headroom, 8 threads | PyTorch, 8 threads | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for parameter, label in LABELS.items():
+        cells = []
+        for threads in ("1", "8"):
+            ours, theirs = times[parameter, settings, threads], times[parameter, PEER, threads]
+            a, b = statistics.median(ours), statistics.median(theirs)
+            cells += [f"{a:.0f}", f"{b:.0f}", f"{b / a:.1f}"]
+            if threads == "1":
+                cells.append(f"{min(ours):.0f} beside {min(theirs):.0f}")
+        print(f"| {label} | " + " | ".join(cells) + " |")
+
+
+found = dict.fromkeys(settings for _, settings, _ in times)  # in the order of the file
+for settings in found:
+    if not settings.startswith("pytorch") and settings != "expandable_segments:True":
+        table(settings)
 print(f"\n{len(times['512', 'native', '1'])} turns of one thread, one of eight.")

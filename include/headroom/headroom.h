@@ -62,7 +62,7 @@ typedef struct hr_pool_options {
 
     /* ---- engine "headroom" only ---- */
     hr_safe_point safe_point;  /* for the modes that copy live data */
-    double idle_share;         /* of the peak of live bytes, that may be idle; 0 = 0.015 */
+    double idle_share;         /* of the peak of live bytes, that may be idle; 0 = 0.016 */
     uint64_t idle_floor_bytes; /* but at least so much; 0 = 16 MiB */
     bool is_shareable; /* its memory can be handed to other processes, where the device can */
 } hr_pool_options;
@@ -408,7 +408,8 @@ typedef struct hr_private_options {
     bool use_on_oom;    /* serves default requests rather than let them run out of memory */
     bool no_split;      /* its blocks are handed out whole */
 
-    /* Where its segments come from; NULL = the device. take() returns HR_NULL for "no room". */
+    /* Where its segments come from; NULL = the device. take() returns HR_NULL for "no room". Engine
+     * "headroom" has no such pools: HR_ERR_UNSUPPORTED. */
     hr_device_ptr (*take)(void *source_context, uint64_t size_bytes, int device, hr_stream stream);
     void (*give_back)(void *source_context, hr_device_ptr address, uint64_t size_bytes, int device,
                       hr_stream stream);

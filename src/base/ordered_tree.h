@@ -147,6 +147,17 @@ HR__INLINE hr__tree_node *hr__tree_first(hr__tree_node *root)
     return root;
 }
 
+/* The node after one that is in the tree; NULL after the last. */
+HR__INLINE hr__tree_node *hr__tree_next(hr__tree_node *node)
+{
+    if (node->right != NULL)
+        return hr__tree_first(node->right);
+    hr__tree_node *parent = node->parent;
+    for (; parent != NULL && parent->right == node; parent = node->parent)
+        node = parent;
+    return parent;
+}
+
 HR__INLINE hr__tree_node *hr__tree_last(hr__tree_node *root)
 {
     while (root != NULL && root->right != NULL)

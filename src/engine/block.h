@@ -10,7 +10,7 @@
  * A plain segment is memory the device gave in one piece, wholly mapped. An expandable segment is
  * a reservation; its unmapped parts are blocks too, in state HR__BLOCK_UNMAPPED.
  *
- * No two neighbours are both FREE, both UNMAPPED or both SHADOW: they would have been merged.
+ * No two neighbours are both FREE, or both UNMAPPED: they would have been merged.
  *
  * Which *record* survives a split or a merge is part of the rules: PyTorch's snapshots show what a
  * record remembers (the size last requested, the stack that made the segment) long after the block
@@ -35,8 +35,9 @@ typedef enum hr__block_state {
     HR__BLOCK_PENDING,  /* given back, but another stream may still use it */
     HR__BLOCK_FREE,     /* mapped, in its lane's free index */
     HR__BLOCK_UNMAPPED, /* addresses only, in its lane's unmapped tree */
-    HR__BLOCK_RETIRING, /* paged engine: mapped still, but its memory went elsewhere; in no index */
-    HR__BLOCK_SHADOW,   /* paged engine: mapped, but the bytes are used through another address */
+    HR__BLOCK_GHOST,  /* paged engine: mapped still, but its memory is elsewhere; with the unmapped
+                       */
+    HR__BLOCK_SHADOW, /* paged engine: mapped, but the bytes are used through another address */
 } hr__block_state;
 
 /* What a block has from its segment, for good; kept in the block to save a look at the segment. */
@@ -86,6 +87,7 @@ struct hr__segment {
     size_t page_count;
     hr_handle *pages;     /* page_count handles; 0 where there is none */
     bool *page_is_mapped; /* page_count */
+    void *detail;         /* paged engine only: its own */
 };
 
 /* The records that are not in use. */

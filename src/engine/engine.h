@@ -23,6 +23,7 @@
 #include "engine/block.h"
 #include "engine/counters.h"
 #include "engine/shelf.h"
+#include "engine/torch/torch_settings.h" /* hr__torch_settings */
 #include "engine/torch/torch_versions.h" /* hr__torch_rules */
 
 typedef struct hr__engine hr__engine;
@@ -144,6 +145,7 @@ typedef struct hr__private_stat {
 struct hr__engine {
     const hr__engine_table *table;  /* set at creation, then read-only */
     const hr__torch_rules *wording; /* the release whose texts and statistics users are shown */
+    const hr__torch_settings *conf; /* what was read of `conf`, as users are shown it */
     hr__engine_owner owner;         /* set at creation, then read-only */
     hr__block_source records;
     uint64_t limit_bytes;     /* reserve at most this; UINT64_MAX = no limit */

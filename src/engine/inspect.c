@@ -40,7 +40,7 @@ static hr_block_state public_state(const hr__block *block)
         return HR_BLOCK_PENDING_FREE;
     case HR__BLOCK_FREE:
     case HR__BLOCK_UNMAPPED:
-    case HR__BLOCK_RETIRING:
+    case HR__BLOCK_GHOST:
     case HR__BLOCK_SHADOW:
         break;
     }
@@ -174,7 +174,7 @@ uint64_t hr__engine_private_idle(const hr__engine *engine)
 
 static bool is_merged_with_its_like(hr__block_state state)
 {
-    return state == HR__BLOCK_FREE || state == HR__BLOCK_UNMAPPED || state == HR__BLOCK_SHADOW;
+    return state == HR__BLOCK_FREE || state == HR__BLOCK_UNMAPPED;
 }
 
 static hr_status check_block(hr__census *census, const hr__segment *segment, const hr__block *block,
@@ -202,7 +202,8 @@ static hr_status check_block(hr__census *census, const hr__segment *segment, con
     if (hr__block_has_memory(block))
         census->memory_bytes[segment->lane->shelf->kind] += block->size_bytes;
     census->free_blocks += block->state == HR__BLOCK_FREE;
-    census->unmapped_blocks += block->state == HR__BLOCK_UNMAPPED;
+    census->unmapped_blocks +=
+        block->state == HR__BLOCK_UNMAPPED || block->state == HR__BLOCK_GHOST;
     return census->check_block != NULL ? census->check_block(census->context, block) : HR_OK;
 }
 
@@ -249,7 +250,8 @@ static hr_status check_shelf(hr__census *census, const hr__shelf *shelf)
         }
         block = hr__lane_unmapped_above(lane, 0);
         for (; block != NULL; block = hr__lane_unmapped_above(lane, block->address)) {
-            HR__CHECK(block->state == HR__BLOCK_UNMAPPED && hr__block_lane(block) == lane,
+            HR__CHECK((block->state == HR__BLOCK_UNMAPPED || block->state == HR__BLOCK_GHOST) &&
+                          hr__block_lane(block) == lane,
                       "block %#" PRIx64 " is wrongly listed as unmapped", block->address);
             census->indexed_unmapped++;
         }
@@ -273,8 +275,20 @@ static hr_status check_shelves(const hr__engine *engine, hr__census *census)
     return HR_OK;
 }
 
+static hr_status check_records(const hr__block_source *records)
+{
+    size_t count = 0;
+    for (const hr__block *block = records->spare; block != NULL && count <= records->spare_count;
+         block = hr__block_of_node(block->node.left))
+        count++;
+    HR__CHECK(count == records->spare_count, "%zu block records are spare, not %zu", count,
+              records->spare_count);
+    return HR_OK;
+}
+
 hr_status hr__engine_check_blocks(const hr__engine *engine, hr__census *census)
 {
+    HR__TRY(check_records(&engine->records));
     HR__TRY(check_segments(census, engine->segments));
     HR__TRY(check_shelves(engine, census));
     HR__CHECK(engine->serving == NULL, "a request is left over");

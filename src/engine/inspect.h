@@ -3,11 +3,12 @@
  * An engine's check() is its first test: it walks every segment, block and index and compares them
  * with each other and with the counters. What holds in every engine is checked here:
  *   - blocks tile their segment and know their neighbours (block.h)
- *   - neighbours that are both FREE, UNMAPPED or SHADOW have been merged; RETIRING ones need not
+ *   - neighbours that are both FREE or UNMAPPED have been merged; GHOST and SHADOW ones need not
  *   - only blocks of expandable segments are without memory of their own
  *   - the indexes are whole (free_index.h), and lanes in order
- *   - a FREE block is in its lane's free index, an UNMAPPED one in its unmapped tree, no other is
- *   - no request is left over
+ *   - a FREE block is in its lane's free index, an UNMAPPED or GHOST one in its unmapped tree, no
+ *     other is
+ *   - as many block records are spare as are counted, and no request is left over
  * and the rest is the engine's own. */
 #ifndef HR_ENGINE_INSPECT_H
 #define HR_ENGINE_INSPECT_H

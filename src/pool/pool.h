@@ -51,6 +51,7 @@ struct hr_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
+    bool is_fallback;         /* engine "headroom" was asked for, and "torch" serves; read-only */
     hr_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
 };
 

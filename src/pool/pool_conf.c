@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/host_memory.h"
-#include "engine/torch/torch_engine.h" /* the settings */
 
 /* A copy, taken under the lock, so that `visit` is called without it. */
 static hr_status copy_settings(const hr_pool *pool, hr__torch_settings *settings, char **conf)
@@ -15,7 +14,7 @@ static hr_status copy_settings(const hr_pool *pool, hr__torch_settings *settings
     char *copy = NULL;
     for (size_t capacity = 0;;) {
         hr__pool_lock(pool);
-        *settings = hr__torch_of_const(pool->engine)->settings;
+        *settings = *pool->engine->conf;
         const char *raw = settings->raw != NULL ? settings->raw : "";
         size_t size_bytes = strlen(raw) + 1;
         if (size_bytes <= capacity)

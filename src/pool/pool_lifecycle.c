@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/host_memory.h"
+#include "engine/paged/paged_engine.h" /* hr__paged_engine_create */
 #include "engine/torch/torch_engine.h" /* hr__torch_engine_create */
 
 /* ---- what the engine asks of its pool -------------------------------------------------------- */
@@ -58,17 +59,20 @@ static void leave_safe_point(void *context)
 
 /* ---- create and destroy ---------------------------------------------------------------------- */
 
-/* One line per engine. */
+/* One line per engine. Without virtual memory there are no pages to move: plain segments serve. */
 static hr_status create_engine(const hr__engine_owner *owner, const hr_pool_options *options,
-                               hr__engine **out)
+                               hr__engine **out, bool *is_fallback)
 {
     int version = HR__TORCH_DEFAULT_VERSION;
+    bool is_torch = options->engine == NULL || strcmp(options->engine, "torch") == 0;
     if (options->torch_version != NULL)
         HR__TRY(hr__torch_parse_version(options->torch_version, &version));
-    if (options->engine == NULL || strcmp(options->engine, "torch") == 0)
-        return hr__torch_engine_create(owner, options->conf, version, options->is_strict, out);
-    return hr__fail(HR_ERR_INVALID_ARGUMENT, "unknown engine \"%s\", expected \"torch\"",
-                    options->engine);
+    if (!is_torch && owner->device->properties.has_virtual_memory)
+        return hr__paged_engine_create(owner, options, version, out);
+    if (!is_torch)
+        HR__TRY(hr__paged_check_options(owner, options));
+    *is_fallback = !is_torch;
+    return hr__torch_engine_create(owner, options->conf, version, options->is_strict, out);
 }
 
 hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_pool **out)
@@ -112,7 +116,7 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
         .enter_safe_point = enter_safe_point,
         .leave_safe_point = leave_safe_point,
     };
-    hr_status status = create_engine(&owner, options, &pool->engine);
+    hr_status status = create_engine(&owner, options, &pool->engine, &pool->is_fallback);
     if (status != HR_OK) {
         hr__host_free(pool);
         return status;

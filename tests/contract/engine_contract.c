@@ -47,18 +47,29 @@ static void check_ok(hr_status status, const char *what, int line)
 
 #define OK(call) check_ok(call, #call, __LINE__)
 
-static void open_workshop(workshop *shop, uint64_t capacity_bytes, bool on_host)
+bool hr_test_engine_open(const hr_test_engine *engine, uint64_t capacity_bytes, bool on_host,
+                         hr_device **device, hr_pool **pool)
 {
     const hr_simulated_options simulated = {.struct_size = sizeof simulated,
-                                            .capacity_bytes = capacity_bytes};
-    hr_pool_options options = engine_in_use->options;
+                                            .capacity_bytes = capacity_bytes,
+                                            .without_virtual_memory =
+                                                engine->without_virtual_memory};
+    hr_pool_options options = engine->options;
     options.struct_size = sizeof options;
+    hr_status status = on_host ? hr_host_device_create(capacity_bytes, device)
+                               : hr_simulated_device_create(&simulated, device);
+    if (status != HR_OK)
+        return false;
+    if (engine->without_virtual_memory)
+        (*device)->properties.has_virtual_memory = false; /* the host device has it */
+    return hr_pool_create(*device, &options, pool) == HR_OK;
+}
+
+static void open_workshop(workshop *shop, uint64_t capacity_bytes, bool on_host)
+{
     *shop = (workshop){.random = 0x9E3779B97F4A7C15};
-    if (on_host)
-        OK(hr_host_device_create(capacity_bytes, &shop->device));
-    else
-        OK(hr_simulated_device_create(&simulated, &shop->device));
-    OK(hr_pool_create(shop->device, &options, &shop->pool));
+    if (!hr_test_engine_open(engine_in_use, capacity_bytes, on_host, &shop->device, &shop->pool))
+        fail_msg("no pool: %s", hr_last_error());
 }
 
 static uint64_t held_by_device(const workshop *shop)
@@ -540,5 +551,6 @@ int hr_test_engine_contract(const hr_test_engine *engine)
         cmocka_unit_test(a_pool_that_ends_gives_live_blocks_back),
     };
     engine_in_use = engine;
-    return cmocka_run_group_tests_name(engine->name, checks, NULL, NULL);
+    return cmocka_run_group_tests_name(engine->name, checks, NULL, NULL) +
+           hr_test_engine_routing_contract(engine);
 }

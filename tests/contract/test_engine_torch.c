@@ -9,21 +9,25 @@
 int main(void)
 {
     static const hr_test_engine engines[] = {
-        {"torch 2.11", {.torch_version = "2.11"}, 0},
+        {"torch 2.11", {.torch_version = "2.11"}, 0, false},
         {"torch 2.11, expandable",
          {.torch_version = "2.11", .conf = "expandable_segments:True"},
-         PAGE},
+         PAGE,
+         false},
         {"torch 2.11, oversize blocks and garbage collection",
          {.torch_version = "2.11", .conf = "max_split_size_mb:24,garbage_collection_threshold:0.6"},
-         0},
+         0,
+         false},
         {"torch 2.11, rounded to quarters",
          {.torch_version = "2.11", .conf = "roundup_power2_divisions:4"},
-         0},
-        {"torch 2.12, blocks by number", {.torch_version = "2.12"}, 0},
+         0,
+         false},
+        {"torch 2.12, blocks by number", {.torch_version = "2.12"}, 0, false},
         {"torch 2.13, segments by number",
          {.torch_version = "2.13", .conf = "expandable_segments:True"},
-         PAGE},
-        {"torch 1.6", {.torch_version = "1.6"}, 0},
+         PAGE,
+         false},
+        {"torch 1.6", {.torch_version = "1.6"}, 0, false},
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++)

@@ -54,8 +54,14 @@ void hr_test_pool_open(hr_test_pool *test, const hr_test_pool_setup *setup)
         .is_strict = setup->is_strict,
         .reclaim = setup->reclaim,
         .reclaim_context = setup->reclaim_context,
+        .engine = setup->engine,
+        .idle_share = setup->idle_share,
+        .idle_floor_bytes = setup->idle_floor_bytes,
+        .safe_point = setup->safe_point,
     };
-    hr_test_ok(test, hr_pool_create(test->device, &options, &test->pool));
+    hr_device *device =
+        setup->spy != NULL ? hr_test_spy_on(setup->spy, test->device) : test->device;
+    hr_test_ok(test, hr_pool_create(device, &options, &test->pool));
     const hr_event_sink sink = {test, remember_event};
     hr_test_ok(test, hr_pool_set_sink(test->pool, &sink));
     if (setup->fraction != 0)

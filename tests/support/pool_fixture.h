@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "headroom/headroom.h"
+#include "support/device_spy.h"
 
 #define HR_TEST_KIB (UINT64_C(1) << 10)
 #define HR_TEST_MIB (UINT64_C(1) << 20)
@@ -28,6 +29,11 @@ typedef struct hr_test_pool_setup {
     bool is_strict;            /* as hr_pool_options */
     bool (*reclaim)(void *context);
     void *reclaim_context;
+    const char *engine;        /* as hr_pool_options */
+    double idle_share;         /* as hr_pool_options */
+    uint64_t idle_floor_bytes; /* as hr_pool_options */
+    hr_safe_point safe_point;  /* as hr_pool_options */
+    hr_test_spy *spy;          /* not NULL: the pool sees its device through it */
 } hr_test_pool_setup;
 
 typedef struct hr_test_pool {

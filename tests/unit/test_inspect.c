@@ -33,9 +33,24 @@ static void scene_open(scene *s)
     assert_int_equal(s->rest->state, HR__BLOCK_UNMAPPED);
 }
 
+/* A ghost is listed with the unmapped blocks of its lane. */
+static void make_ghost(scene *s, int i)
+{
+    hr__lane_insert_unmapped(hr__block_lane(s->row[i]), s->row[i]);
+    s->row[i]->state = HR__BLOCK_GHOST;
+}
+
+static void end_ghost(scene *s, int i, hr__block_state state)
+{
+    hr__lane_remove_unmapped(hr__block_lane(s->row[i]), s->row[i]);
+    s->row[i]->state = (uint8_t)state;
+}
+
 static void scene_close(scene *s)
 {
     for (int i = 0; i < ROW; i++) {
+        if (s->row[i]->state == HR__BLOCK_GHOST)
+            end_ghost(s, i, HR__BLOCK_LIVE);
         s->row[i]->state = HR__BLOCK_LIVE;
         s->row[i]->tag = 0;
     }
@@ -60,40 +75,63 @@ static void expect_complaint(const scene *s, const char *text)
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-static void shadows_that_touch_should_have_been_merged_and_retiring_blocks_need_not(void **state)
+static void free_blocks_that_touch_should_have_been_merged_ghosts_and_shadows_need_not(void **state)
 {
     (void)state;
     scene s;
     scene_open(&s);
-    s.row[1]->state = s.row[2]->state = HR__BLOCK_RETIRING;
+    make_ghost(&s, 1);
+    make_ghost(&s, 2);
     expect_content(&s);
-    s.row[1]->state = HR__BLOCK_SHADOW;
+    end_ghost(&s, 1, HR__BLOCK_SHADOW);
     expect_content(&s);
-    s.row[2]->state = HR__BLOCK_SHADOW;
+    end_ghost(&s, 2, HR__BLOCK_SHADOW);
+    expect_content(&s);
+    s.row[1]->state = s.row[2]->state = HR__BLOCK_FREE;
     expect_complaint(&s, "should have been merged");
     scene_close(&s);
 }
 
-static void blocks_without_memory_are_in_no_index(void **state)
+static void a_shadow_is_in_no_index_and_a_ghost_with_the_unmapped(void **state)
 {
     (void)state;
-    const uint8_t states[] = {HR__BLOCK_RETIRING, HR__BLOCK_SHADOW};
+    const uint8_t states[] = {HR__BLOCK_GHOST, HR__BLOCK_SHADOW};
     scene s;
     scene_open(&s);
     for (size_t i = 0; i < sizeof states; i++) {
         s.tail->state = states[i];
         expect_complaint(&s, "in the free index is not free");
         s.tail->state = HR__BLOCK_FREE;
-        s.rest->state = states[i];
-        expect_complaint(&s, "wrongly listed as unmapped");
-        s.rest->state = HR__BLOCK_UNMAPPED;
         s.row[0]->state = states[i];
         s.row[0]->tag = 7;
         expect_complaint(&s, "has a tag");
         s.row[0]->tag = 0;
-        expect_content(&s);
         s.row[0]->state = HR__BLOCK_LIVE;
     }
+    s.rest->state = HR__BLOCK_SHADOW;
+    expect_complaint(&s, "wrongly listed as unmapped");
+    s.rest->state = HR__BLOCK_UNMAPPED;
+    s.row[0]->state = HR__BLOCK_SHADOW;
+    expect_content(&s);
+    s.row[0]->state = HR__BLOCK_GHOST;
+    expect_complaint(&s, "2 unmapped blocks, 1 listed");
+    s.row[0]->state = HR__BLOCK_LIVE;
+    make_ghost(&s, 0);
+    expect_content(&s);
+    s.row[0]->state = HR__BLOCK_LIVE;
+    expect_complaint(&s, "wrongly listed as unmapped");
+    s.row[0]->state = HR__BLOCK_GHOST;
+    scene_close(&s);
+}
+
+static void spare_records_are_counted(void **state)
+{
+    (void)state;
+    scene s;
+    scene_open(&s);
+    s.engine->records.spare_count++;
+    expect_complaint(&s, "block records are spare");
+    s.engine->records.spare_count--;
     scene_close(&s);
 }
 
@@ -139,7 +177,7 @@ static void the_engine_is_asked_about_each_block_and_may_object(void **state)
     assert_int_equal(census.memory_bytes[HR__SMALL], 2 * HR_TEST_MIB);
     assert_int_equal(census.memory_bytes[HR__LARGE], 0);
 
-    s.row[1]->state = HR__BLOCK_RETIRING;
+    make_ghost(&s, 1);
     s.row[3]->state = HR__BLOCK_SHADOW;
     seen = (visits){.refused_address = s.rest->address};
     census = (hr__census){.check_block = visit_block, .context = &seen};
@@ -178,7 +216,7 @@ static void blocks_without_memory_end_a_mapped_range(void **state)
     (void)state;
     scene s;
     scene_open(&s);
-    s.row[1]->state = HR__BLOCK_RETIRING;
+    make_ghost(&s, 1);
     s.row[3]->state = HR__BLOCK_SHADOW;
     ranges found = {.segment_count = 0};
     const hr_walker walker = {.context = &found, .segment = keep_segment, .block = count_block};
@@ -202,8 +240,10 @@ static void blocks_without_memory_end_a_mapped_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shadows_that_touch_should_have_been_merged_and_retiring_blocks_need_not),
-        cmocka_unit_test(blocks_without_memory_are_in_no_index),
+        cmocka_unit_test(
+            free_blocks_that_touch_should_have_been_merged_ghosts_and_shadows_need_not),
+        cmocka_unit_test(a_shadow_is_in_no_index_and_a_ghost_with_the_unmapped),
+        cmocka_unit_test(spare_records_are_counted),
         cmocka_unit_test(engine_torch_has_no_such_blocks),
         cmocka_unit_test(the_engine_is_asked_about_each_block_and_may_object),
         cmocka_unit_test(blocks_without_memory_end_a_mapped_range),

@@ -106,6 +106,7 @@ hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *con
     engine->base.limit_bytes = UINT64_MAX;
     engine->rules = rules;
     engine->base.wording = &engine->rules;
+    engine->base.conf = &engine->settings;
     engine->is_strict = is_strict;
     hr__block_source_init(&engine->base.records);
     hr__torch_settings_init(&engine->settings);

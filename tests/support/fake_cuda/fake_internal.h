@@ -2,6 +2,7 @@
  *
  *   fake_libcuda.c          contexts, devices, plain and host memory, bytes, streams, events
  *   fake_virtual_memory.c   reservations, handles, mappings; empty in an old driver
+ *   fake_kernels.c          kernels known by name, and the stream-ordered allocator; the same
  *   fake_nvml.c             NVML, in the same library
  *
  * One lock guards everything; a thread's stack of contexts and its capture mode are its own. */

@@ -1,0 +1,382 @@
+/* paged_engine.h - our own engine: what its files share.
+ *
+ * Addresses are plentiful, physical memory is the resource. Every lane (a stream's small or large
+ * blocks, of the default or a private pool) has reservations of addresses, *arenas*, far larger
+ * than the device; under all of them lies one stock of physical memory, in *handles* of one or more
+ * *units* (the device's granularity, 2 MiB). A handle that no block touches may be used at any
+ * other address, so what one request leaves in pieces serves the next in one.
+ *
+ * A handle is mapped at one or more *places*. One is its *home*: there its bytes are free or used.
+ * The others are *ghosts*: mapped still, but nobody's. When a free handle moves, its old home
+ * becomes a ghost and stays mapped, for two reasons. Work on its stream may not have come to its
+ * end: the mapping goes only after an event recorded at the move. And programs repeat themselves:
+ * when the handle is wanted there again, its ghost is *revived*, which takes no call to the driver
+ * at all. A training loop that alternates between shapes thus settles into several layouts over the
+ * same memory.
+ *
+ *   paged_engine.c      a request from rounding to hand-out, and its way back; the hot paths
+ *   paged_miss.c        what happens when no free block fits, in order
+ *   paged_survey.c      which handles are free, and where a request would best go
+ *   paged_handles.c     handles: create, map, move, revive, unmap, release
+ *   paged_books.c       the records behind them, and what blocks become
+ *   paged_arenas.c      reservations of addresses
+ *   paged_copy.c        when live data goes to other pages, and which; paged_evacuate.c: how
+ *   paged_share.c       pages in use at several addresses
+ *   paged_pins.c        memory that others can see
+ *   paged_events.c      marks in streams, that moves and unmapping wait for
+ *   paged_reclaim.c     giving memory back
+ *   paged_lifecycle.c   making and ending the engine, its settings, its table
+ *   paged_inspect.c     the invariants, walked
+ *
+ * Where live data may be copied a page may also have *guests*: other addresses at which it is in
+ * use, in parts that do not overlap (paged_share.c).
+ *
+ * Invariants, walked by hr__paged_check():
+ *   - a unit of an arena knows the place that covers it; FREE blocks lie in homes, LIVE and PENDING
+ *     ones in homes and guests; each ghost has a GHOST block of just its range; UNMAPPED blocks
+ *     cover no place; SHADOW blocks cover parts of pages that have guests, or are some
+ *   - the handles' sizes add up to held_bytes, and so do the LIVE, PENDING and FREE blocks: every
+ *     byte of physical memory belongs to one of them
+ *   - a handle has exactly one home; one with guests is a unit long, and at its home the bytes that
+ *     its guests use are SHADOW blocks, one for each part of a block */
+#ifndef HR_ENGINE_PAGED_PAGED_ENGINE_H
+#define HR_ENGINE_PAGED_PAGED_ENGINE_H
+
+#include "engine/engine.h"
+#include "engine/inspect.h"
+#include "engine/private_pools.h"
+#include "engine/segments.h"
+#include "engine/shelf.h"
+#include "engine/torch/torch_settings.h"
+#include "engine/torch/torch_versions.h"
+
+typedef struct hr__place hr__place;
+typedef struct hr__paged_handle hr__paged_handle;
+typedef struct hr__mark hr__mark;
+typedef struct hr__pin hr__pin;
+
+/* A mapping or a reservation of addresses that is in no arena. */
+typedef struct hr__stuck {
+    struct hr__stuck *next;
+    hr_device_ptr address;
+    uint64_t size_bytes;
+    bool is_reservation;
+} hr__stuck;
+
+typedef enum hr__paged_mode {
+    HR__PAGED_MOVES,  /* only free memory ever moves */
+    HR__PAGED_RESCUE, /* live data is copied where the alternative is running out of memory */
+    HR__PAGED_TIGHT,  /* live data is copied wherever the growth limit would be passed */
+} hr__paged_mode;
+
+/* A point in a stream's work, shared by all that one call of the allocator has to order there. */
+struct hr__mark {
+    hr__mark *next; /* of all marks, or of the spare ones */
+    hr_device_event event;
+    hr_stream stream;
+    uint64_t call;  /* the call of the allocator it was made in */
+    uint32_t users; /* ghosts that wait for it; 0: spare */
+    bool is_complete;
+};
+
+struct hr__place {
+    hr__place *next; /* ghosts of the handle, newest first, or its guests; a spare place's list */
+    hr__paged_handle *handle;
+    hr__segment *segment;
+    uint64_t address;
+    hr__block *block; /* a ghost's; NULL for a home or a guest */
+    hr__mark *mark;   /* a ghost's: after the last use of the handle there */
+
+    /* A guest's. */
+    bool is_guest;
+    uint32_t used_pieces;     /* parts of blocks in use in it; 0: it is vacated */
+    hr__block *shadows;       /* at the home, one for each of those; linked through node.left */
+    hr__block *spare_records; /* two, linked through node.left, for frees that need them */
+    hr__place *next_vacated;
+};
+
+struct hr__paged_handle {
+    hr__paged_handle *next; /* all handles, in no order */
+    hr__paged_handle **link;
+    hr_handle device_handle;
+    uint64_t size_bytes;
+    hr__place *home;
+    hr__place *ghosts;
+    uint32_t ghost_count;
+    uint32_t guest_count;
+    hr__place *guests;  /* see paged_share.c */
+    uint32_t pin_count; /* not 0: stays where it is */
+    uint64_t survey;    /* the last survey that found it free */
+    hr__block *block;   /* the FREE block around it then; by now perhaps a neighbour of that, or one
+                           merged into a neighbour, which leads there (paged_books.c) */
+};
+
+/* A handle that a survey found free. */
+typedef struct hr__candidate_handle {
+    hr__paged_handle *handle;
+    int64_t age; /* the clock when its block came free: lower is older */
+} hr__candidate_handle;
+
+typedef struct hr__paged_engine {
+    hr__engine base;
+    hr__torch_rules rules;
+    hr__torch_settings settings; /* of `conf`: only the memory fraction counts */
+    bool is_strict;
+    hr__paged_mode mode;
+    uint64_t unit_bytes;
+    double idle_share;
+    uint64_t idle_floor_bytes;
+    bool is_shareable;
+
+    uint64_t peak_live_bytes; /* as far as misses saw it: what growth is tied to */
+    int64_t clock;            /* requests so far */
+    uint64_t call;            /* misses and trims so far: marks are shared within one */
+    uint64_t survey;
+    double fineness; /* how much smaller handles are made than at first: 1 or more */
+
+    hr__paged_handle *handles;
+    hr__place *spare_places;
+    hr__mark *marks;
+    hr__mark *spare_marks;
+    hr__candidate_handle *candidates; /* of the last survey, arena by arena */
+    size_t candidate_count;
+    size_t candidate_capacity;
+    uint64_t candidate_bytes;
+
+    hr__block *retired; /* records merged into others since the last survey */
+    hr__place *vacated; /* guests that nobody uses any more, to become ghosts */
+    hr__pin *pins;
+    hr_paged_stats stats;
+    const char *failure; /* not NULL: the pool has failed, and why */
+    char failure_text[256];
+
+    hr__stuck *scratch; /* addresses to copy through; NULL: none yet */
+    hr__stuck *stuck;   /* what the end has to try again; mappings before their reservations */
+} hr__paged_engine;
+
+/* Where a request would go. */
+typedef struct hr__paged_window {
+    hr__segment *segment;
+    hr__block *first; /* the first block it touches */
+    uint64_t address;
+    uint64_t size_bytes;
+    uint64_t missing_bytes; /* of it, without a mapping that could be used */
+    uint64_t ghost_bytes;
+    uint64_t range_bytes; /* of the range it lies in */
+} hr__paged_window;
+
+static inline hr__paged_engine *hr__paged_of(hr__engine *engine)
+{
+    return (hr__paged_engine *)(void *)engine; /* `base` is the first field */
+}
+
+static inline const hr__paged_engine *hr__paged_of_const(const hr__engine *engine)
+{
+    return (const hr__paged_engine *)(const void *)engine;
+}
+
+static inline hr__place **hr__paged_units(const hr__segment *segment)
+{
+    return (hr__place **)segment->detail;
+}
+
+static inline hr__place *hr__paged_place_at(const hr__paged_engine *engine,
+                                            const hr__segment *segment, uint64_t address)
+{
+    return hr__paged_units(segment)[(address - segment->address) / engine->unit_bytes];
+}
+
+/* Did the last survey find it free, and is it still where it was? */
+static inline bool hr__paged_is_free(const hr__paged_engine *engine, const hr__paged_handle *handle)
+{
+    return handle->survey == engine->survey;
+}
+
+/* Handed out, or given back but used by another stream still. */
+static inline bool hr__paged_is_in_use(const hr__block *block)
+{
+    return block->state <= HR__BLOCK_PENDING;
+}
+
+/* The unit of an arena that holds an address, and as many bytes as the units that hold so many. */
+static inline uint64_t hr__paged_unit_at(const hr__paged_engine *engine, const hr__segment *segment,
+                                         uint64_t address)
+{
+    return address - (address - segment->address) % engine->unit_bytes;
+}
+
+static inline uint64_t hr__paged_whole_units(const hr__paged_engine *engine, uint64_t size_bytes)
+{
+    return (size_bytes + engine->unit_bytes - 1) / engine->unit_bytes * engine->unit_bytes;
+}
+
+static inline const hr_device_table *hr__paged_device(const hr__paged_engine *engine)
+{
+    return engine->base.owner.device->table;
+}
+
+static inline void *hr__paged_context(const hr__paged_engine *engine)
+{
+    return engine->base.owner.device->context;
+}
+
+/* ---- paged_engine.c -------------------------------------------------------------------------- */
+hr_status hr__paged_allocate(hr__engine *engine, const hr__request *request, hr__block **out,
+                             hr__refusal *refusal);
+hr_status hr__paged_allocate_at(hr__engine *engine, const hr__request *request,
+                                hr_device_ptr address, hr__block **prefix, hr__block **out);
+void hr__paged_free(hr__engine *engine, hr__block *block);
+
+/* `block`, in no index, becomes FREE: joined with free neighbours, and indexed. */
+void hr__paged_settle_free(hr__paged_engine *engine, hr__block *block, int64_t age);
+
+/* ---- paged_miss.c ---------------------------------------------------------------------------- */
+
+/* A free block of `lane` with at least `size_bytes`. */
+hr_status hr__paged_serve_miss(hr__paged_engine *engine, hr__lane *lane, uint64_t size_bytes,
+                               hr__block **out);
+
+/* ---- paged_survey.c -------------------------------------------------------------------------- */
+hr_status hr__paged_survey(hr__paged_engine *engine, hr_stream stream);
+hr_status hr__paged_survey_all(hr__paged_engine *engine);
+bool hr__paged_choose_window(hr__paged_engine *engine, const hr__lane *lane, uint64_t size_bytes,
+                             bool at_end_only, hr__paged_window *out);
+
+bool hr__paged_is_inside(const hr__paged_engine *engine, const hr__paged_window *window,
+                         const hr__place *place);
+
+/* ---- paged_books.c --------------------------------------------------------------------------- */
+hr__place *hr__paged_take_place(hr__paged_engine *engine); /* NULL: out of host memory */
+void hr__paged_give_back_place(hr__paged_engine *engine, hr__place *place);
+void hr__paged_link_handle(hr__paged_engine *engine, hr__paged_handle *handle);
+void hr__paged_unlink_handle(hr__paged_engine *engine, hr__paged_handle *handle);
+
+/* The units that `place` covers know `with` from now on: the place itself, or NULL. */
+void hr__paged_fill_units(const hr__paged_engine *engine, const hr__place *place, hr__place *with);
+
+/* Into and out of the index that a FREE, UNMAPPED or GHOST block is in. */
+void hr__paged_take_out(hr__lane *lane, hr__block *block);
+void hr__paged_put_in(hr__lane *lane, hr__block *block);
+
+/* Leaves `block`, which is FREE or UNMAPPED, with just the given range, in no index; what it had
+ * before and after stays what it was. Two records must be spare. */
+void hr__paged_cut_out(hr__paged_engine *engine, hr__block *block, uint64_t address,
+                       uint64_t size_bytes);
+
+/* `block`, in no index, becomes UNMAPPED: joined with unmapped neighbours, and indexed. */
+void hr__paged_settle_unmapped(hr__paged_engine *engine, hr__block *block);
+
+/* `block`, in no index, becomes FREE, newly so, while candidates of a survey are in use. Returns
+ * the record that stays: its own, or that of the free block before it. */
+hr__block *hr__paged_open_block(hr__paged_engine *engine, hr__block *block);
+
+/* Before a survey: nobody knows records that were merged into others any more. */
+void hr__paged_give_back_retired(hr__paged_engine *engine);
+
+/* The block that holds `address`, looked for from a block of the same arena. */
+hr__block *hr__paged_walk_to(hr__block *block, uint64_t address);
+
+/* The FREE block around a candidate's home now. */
+hr__block *hr__paged_block_around(const hr__paged_handle *handle);
+
+uint64_t hr__paged_serving_tag(const hr__paged_engine *engine);
+
+/* The handle's home is now `place`, or no longer: counted and told. */
+void hr__paged_come_home(hr__paged_engine *engine, hr__place *place);
+void hr__paged_leave_home(hr__paged_engine *engine, const hr__place *place, const hr__block *block);
+
+/* ---- paged_handles.c ------------------------------------------------------------------------- */
+
+/* Physical memory of its own, mapped nowhere. */
+hr_status hr__paged_create(hr__paged_engine *engine, uint64_t size_bytes, hr_handle *out);
+/* Maps a handle and makes it accessible, or neither. */
+hr_status hr__paged_map(hr__paged_engine *engine, const hr__paged_handle *handle, uint64_t address);
+
+/* Makes `handle_bytes` of memory and maps it at an UNMAPPED address. */
+hr_status hr__paged_grow(hr__paged_engine *engine, hr__block *unmapped, uint64_t address,
+                         uint64_t handle_bytes);
+/* Maps a free handle at an UNMAPPED address; its home becomes a ghost. */
+hr_status hr__paged_move(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *unmapped,
+                         uint64_t address);
+/* Makes a ghost of a free handle its home. No driver call but to order streams. */
+hr_status hr__paged_revive(hr__paged_engine *engine, hr__place *ghost);
+/* The home of a free handle becomes a ghost, which `mark` is for; the handle has none then. */
+void hr__paged_become_ghost(hr__paged_engine *engine, hr__paged_handle *handle, hr__mark *mark);
+/* Unmaps a ghost: HR_ERR_NOT_READY if its mark is not complete and may not be waited for. */
+hr_status hr__paged_drop_ghost(hr__paged_engine *engine, hr__place *ghost, bool can_wait);
+/* Gives a free handle without ghosts back to the device. Its streams have come to their end. */
+hr_status hr__paged_release(hr__paged_engine *engine, hr__paged_handle *handle);
+/* At the engine's end: whatever is in it. */
+void hr__paged_abandon(hr__paged_engine *engine);
+
+/* ---- paged_arenas.c -------------------------------------------------------------------------- */
+hr_status hr__paged_add_arena(hr__paged_engine *engine, hr__lane *lane, uint64_t size_bytes);
+hr_status hr__paged_end_arena(hr__paged_engine *engine, hr__segment *segment);
+
+/* ---- paged_copy.c ---------------------------------------------------------------------------- */
+
+/* How much the pool may hold: its limit, less what copying needs to begin with. */
+uint64_t hr__paged_most_bytes(const hr__paged_engine *engine);
+
+/* May live data of the lane's blocks be copied? Not that of graphs. */
+bool hr__paged_may_be_copied(const hr__paged_engine *engine, const hr__lane *lane);
+
+/* Copies live data off handles that are mostly free, until a request of `size_bytes` would find the
+ * memory it misses if the pool held up to `limit_bytes`, as far as that goes. False in
+ * `*is_worth_while`: nothing was gained. */
+hr_status hr__paged_make_room(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
+                              uint64_t limit_bytes, bool *is_worth_while);
+
+/* ---- paged_evacuate.c ------------------------------------------------------------------------ */
+
+/* `first` is a block of the handle's arena, near its beginning. Adds to `*gained_bytes` what goes
+ * back to the device and was not needed for the copy. HR_ERR_OUT_OF_MEMORY: there is no memory to
+ * copy to, or not without taking as much as would be gained; nothing changed. */
+hr_status hr__paged_evacuate(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
+                             hr_stream stream, bool is_deep, uint64_t *gained_bytes);
+
+/* Is every byte of the unit at `address` in use? `block` is one of its arena, not far from it. */
+bool hr__paged_is_unit_full(const hr__paged_engine *engine, hr__block *block, uint64_t address);
+
+/* ---- paged_share.c --------------------------------------------------------------------------- */
+
+/* Lets pages that are partly in use share one, until `wanted_bytes` are given back, as far as that
+ * goes. At a safe point, with the device idle. Adds to `*gained_bytes`. */
+hr_status hr__paged_share_pages(hr__paged_engine *engine, hr_stream stream, uint64_t wanted_bytes,
+                                uint64_t *gained_bytes);
+
+/* A block that lies in a guest comes free; false: it does not, and nothing was done. */
+bool hr__paged_free_in_guests(hr__paged_engine *engine, hr__block *block);
+
+/* Guests that nobody uses become ghosts. Records events: not while capturing. */
+hr_status hr__paged_settle_vacated(hr__paged_engine *engine);
+
+/* ---- paged_events.c -------------------------------------------------------------------------- */
+hr_status hr__paged_mark_stream(hr__paged_engine *engine, hr_stream stream, hr__mark **out);
+void hr__paged_leave_mark(hr__paged_engine *engine, hr__mark *mark);
+hr_status hr__paged_mark_is_complete(hr__paged_engine *engine, hr__mark *mark, bool *out);
+void hr__paged_end_marks(hr__paged_engine *engine);
+
+/* ---- paged_pins.c ---------------------------------------------------------------------------- */
+hr_status hr__paged_pin(hr__engine *engine, hr__block *block);
+hr_status hr__paged_unpin(hr__engine *engine, hr_device_ptr address);
+void hr__paged_end_pins(hr__paged_engine *engine);
+
+/* ---- paged_reclaim.c ------------------------------------------------------------------------- */
+hr_status hr__paged_trim(hr__engine *engine, const hr_private_id *only);
+
+/* ---- paged_lifecycle.c ----------------------------------------------------------------------- */
+hr_status hr__paged_engine_create(const hr__engine_owner *owner, const hr_pool_options *options,
+                                  int version, hr__engine **out);
+
+/* Whether the options are such that an engine could be made of them: mode, budgets. */
+hr_status hr__paged_check_options(const hr__engine_owner *owner, const hr_pool_options *options);
+
+/* From now on every call answers HR_ERR_DEVICE with this text. */
+void hr__paged_turn_failed(hr__paged_engine *engine, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* ---- paged_inspect.c ------------------------------------------------------------------------- */
+hr_status hr__paged_check(hr__engine *engine);
+
+#endif /* HR_ENGINE_PAGED_PAGED_ENGINE_H */

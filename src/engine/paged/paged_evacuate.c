@@ -1,0 +1,492 @@
+/* paged_evacuate.c - one handle, whose live data goes to other pages under the same addresses.
+ *
+ * A handle of several units that is held by a few live ones keeps the rest of them idle. To
+ * *evacuate* it, each run of its live units gets memory of its own, the data is copied there, and
+ * that memory is mapped in the old handle's place; the old handle goes back to the device, and what
+ * nobody used of it becomes unmapped. A *deep* evacuation also parts units that are only partly
+ * used from the others, so that they can share (paged_share.c).
+ *
+ * Nothing is lost if a call fails. The new memory is made and filled first, beside the old, through
+ * scratch addresses; only then the mappings change, and the old handle is kept until the last of
+ * them stands. If one cannot be made the old handle is mapped again; if that fails as well the pool
+ * turns failed.
+ *
+ * New memory comes from the device while the limit allows, else from free handles of the pool,
+ * which there are as a rule when a request found some memory but not enough. */
+#include "engine/paged/paged_engine.h"
+
+#include <inttypes.h>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+
+enum { MOST_PIECES = 64 }; /* of new memory, for one handle */
+
+/* Is every byte of the unit at `address` in use? `block` is one of its arena, not far from it. */
+bool hr__paged_is_unit_full(const hr__paged_engine *engine, hr__block *block, uint64_t address)
+{
+    uint64_t end = address + engine->unit_bytes;
+    for (block = hr__paged_walk_to(block, address); block != NULL && block->address < end;
+         block = block->next)
+        if (!hr__paged_is_in_use(block))
+            return false;
+    return true;
+}
+
+/* ---- new memory for one handle --------------------------------------------------------------- */
+
+typedef struct piece {
+    uint64_t address; /* where it will be mapped */
+    hr__paged_handle *handle;
+    hr__place *place;
+    hr__stuck *stuck; /* owned: a record for a scratch mapping that cannot be undone */
+    bool is_new;      /* made for this; else a free handle of the pool */
+    bool is_scratch;  /* mapped in the scratch range */
+    bool is_mapped;   /* mapped at its address */
+} piece;
+
+typedef struct evacuation {
+    hr__paged_engine *engine;
+    hr__paged_handle *handle; /* that is left */
+    hr__block *first;
+    hr_stream stream; /* to copy on */
+    uint64_t limit_bytes;
+    bool is_deep;       /* units that are partly used get memory of their own */
+    uint64_t new_bytes; /* made so far */
+    size_t piece_count;
+    piece pieces[MOST_PIECES];
+} evacuation;
+
+static uint64_t scratch_of(const evacuation *move, const piece *part)
+{
+    return move->engine->scratch->address + (part->address - move->handle->home->address);
+}
+
+static hr_status reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes)
+{
+    const hr_device_table *table = hr__paged_device(engine);
+    void *context = hr__paged_context(engine);
+    if (engine->scratch != NULL && engine->scratch->size_bytes >= size_bytes)
+        return HR_OK;
+    hr__stuck *scratch = hr__host_alloc_zeroed(1, sizeof *scratch);
+    if (scratch == NULL)
+        return hr__fail_host_memory(sizeof *scratch, "addresses to copy through");
+    hr_status status = table->reserve(context, size_bytes, &scratch->address);
+    if (status != HR_OK) {
+        hr__host_free(scratch);
+        return status;
+    }
+    scratch->size_bytes = size_bytes;
+    scratch->is_reservation = true;
+    hr__stuck *old = engine->scratch;
+    engine->scratch = scratch;
+    if (old != NULL && table->unreserve(context, old->address, old->size_bytes) != HR_OK) {
+        old->next = engine->stuck;
+        engine->stuck = old;
+        old = NULL;
+    }
+    hr__host_free(old);
+    return HR_OK;
+}
+
+static hr_status make_piece(evacuation *move, uint64_t size_bytes, piece *part)
+{
+    hr__paged_engine *engine = move->engine;
+    part->handle = hr__host_alloc_zeroed(1, sizeof *part->handle);
+    if (part->handle == NULL)
+        return hr__fail_host_memory(sizeof *part->handle, "a handle");
+    part->handle->size_bytes = size_bytes;
+    hr_status status = hr__paged_create(engine, size_bytes, &part->handle->device_handle);
+    if (status != HR_OK) {
+        hr__host_free(part->handle);
+        part->handle = NULL;
+        return status;
+    }
+    part->is_new = true;
+    move->new_bytes += size_bytes;
+    return HR_OK;
+}
+
+/* A free handle of at most `room_bytes`: the smallest that is enough, else the largest. */
+static hr__paged_handle *find_free_handle(const hr__paged_engine *engine, uint64_t wanted_bytes,
+                                          uint64_t room_bytes)
+{
+    hr__paged_handle *best = NULL;
+    for (size_t i = 0; i < engine->candidate_count; i++) {
+        hr__paged_handle *handle = engine->candidates[i].handle;
+        if (!hr__paged_is_free(engine, handle) || handle->size_bytes > room_bytes)
+            continue;
+        bool is_enough = handle->size_bytes >= wanted_bytes;
+        bool best_is_enough = best != NULL && best->size_bytes >= wanted_bytes;
+        if (best == NULL || is_enough > best_is_enough ||
+            (is_enough == best_is_enough && is_enough == (handle->size_bytes < best->size_bytes) &&
+             handle->size_bytes != best->size_bytes))
+            best = handle;
+    }
+    return best;
+}
+
+/* Memory for up to `wanted_bytes` from `address` on, where `room_bytes` may be covered.
+ * HR_ERR_OUT_OF_MEMORY: there is none. */
+static hr_status add_piece(evacuation *move, uint64_t address, uint64_t wanted_bytes,
+                           uint64_t room_bytes, uint64_t *got_bytes)
+{
+    hr__paged_engine *engine = move->engine;
+    if (move->piece_count == MOST_PIECES)
+        return HR_ERR_OUT_OF_MEMORY;
+    piece *part = &move->pieces[move->piece_count];
+    *part = (piece){.address = address};
+    part->place = hr__paged_take_place(engine);
+    if (part->place == NULL)
+        return hr__fail_host_memory(sizeof *part->place, "a handle's place");
+    move->piece_count++;
+    part->stuck = hr__host_alloc_zeroed(1, sizeof *part->stuck);
+    if (part->stuck == NULL)
+        return hr__fail_host_memory(sizeof *part->stuck, "a handle's place");
+    hr_status status = HR_ERR_OUT_OF_MEMORY;
+    if (engine->base.held_bytes + move->new_bytes + wanted_bytes <= move->limit_bytes)
+        status = make_piece(move, wanted_bytes, part);
+    if (status == HR_ERR_OUT_OF_MEMORY) {
+        part->handle = find_free_handle(engine, wanted_bytes, room_bytes);
+        if (part->handle == NULL)
+            return HR_ERR_OUT_OF_MEMORY;
+        part->handle->survey = 0;
+        status = HR_OK;
+    }
+    HR__TRY(status);
+    *part->place = (hr__place){
+        .handle = part->handle, .segment = move->handle->home->segment, .address = address};
+    *got_bytes = part->handle->size_bytes;
+    return HR_OK;
+}
+
+/* The next run of live units from `address` on, in [*from, *to); false: there is none. */
+static bool next_live_run(const evacuation *move, uint64_t address, uint64_t *from, uint64_t *to)
+{
+    const hr__paged_engine *engine = move->engine;
+    const hr__segment *segment = move->handle->home->segment;
+    uint64_t begin = move->handle->home->address, end = begin + move->handle->size_bytes;
+    bool is_found = false;
+    for (const hr__block *block = move->first; block != NULL && block->address < end;
+         block = block->next) {
+        uint64_t block_end = block->address + block->size_bytes;
+        if (!hr__paged_is_in_use(block) || block_end <= address)
+            continue;
+        uint64_t first = hr__paged_unit_at(engine, segment, hr__max_u64(block->address, address));
+        uint64_t last = begin + hr__paged_whole_units(engine, hr__min_u64(block_end, end) - begin);
+        if (!is_found) {
+            *from = first;
+            *to = last;
+            is_found = true;
+        } else if (first <= *to) {
+            *to = hr__max_u64(*to, last);
+        } else {
+            break;
+        }
+    }
+    return is_found;
+}
+
+static hr_status fill_run(evacuation *move, uint64_t from, uint64_t to, uint64_t room_end)
+{
+    while (from < to) {
+        uint64_t got_bytes = 0;
+        HR__TRY(add_piece(move, from, to - from, room_end - from, &got_bytes));
+        from += got_bytes;
+    }
+    return HR_OK;
+}
+
+/* A run in parts: units wholly in use, as long as they follow each other, and single others. */
+static hr_status fill_run_by_units(evacuation *move, uint64_t from, uint64_t to)
+{
+    uint64_t unit_bytes = move->engine->unit_bytes;
+    while (from < to) {
+        uint64_t end = from;
+        while (end < to && hr__paged_is_unit_full(move->engine, move->first, end))
+            end += unit_bytes;
+        if (end == from)
+            end += unit_bytes;
+        HR__TRY(fill_run(move, from, end, end));
+        from = end;
+    }
+    return HR_OK;
+}
+
+static hr_status gather_pieces(evacuation *move)
+{
+    uint64_t end = move->handle->home->address + move->handle->size_bytes;
+    uint64_t from = 0, to = 0;
+    for (uint64_t at = move->handle->home->address;
+         at < end && next_live_run(move, at, &from, &to);) {
+        uint64_t next_from = 0, next_to = 0;
+        uint64_t room_end = next_live_run(move, to, &next_from, &next_to) ? next_from : end;
+        if (move->is_deep)
+            HR__TRY(fill_run_by_units(move, from, to));
+        else
+            HR__TRY(fill_run(move, from, to, room_end));
+        const piece *last = &move->pieces[move->piece_count - 1];
+        at = last->address + last->handle->size_bytes;
+    }
+    return HR_OK;
+}
+
+/* ---- copying --------------------------------------------------------------------------------- */
+
+/* After hr__paged_map(): a mapping that it could not undo failed the pool. */
+static bool is_mapped_after(const evacuation *move, hr_status status)
+{
+    return status == HR_OK || move->engine->failure != NULL;
+}
+
+static hr_status map_scratch(evacuation *move)
+{
+    for (size_t i = 0; i < move->piece_count; i++) {
+        piece *part = &move->pieces[i];
+        hr_status status = hr__paged_map(move->engine, part->handle, scratch_of(move, part));
+        part->is_scratch = is_mapped_after(move, status);
+        HR__TRY(status);
+    }
+    return HR_OK;
+}
+
+static hr_status queue_copies(const evacuation *move)
+{
+    const hr_device_table *table = hr__paged_device(move->engine);
+    void *context = hr__paged_context(move->engine);
+    uint64_t begin = move->handle->home->address, end = begin + move->handle->size_bytes;
+    for (const hr__block *block = move->first; block != NULL && block->address < end;
+         block = block->next) {
+        uint64_t from = hr__max_u64(block->address, begin);
+        uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
+        if (!hr__paged_is_in_use(block) || to <= from)
+            continue;
+        HR__TRY(table->copy(context, move->engine->scratch->address + (from - begin), from,
+                            to - from, move->stream));
+        move->engine->stats.copied_bytes += to - from;
+    }
+    return HR_OK;
+}
+
+/* Copies that are queued are waited for also where one could not be: what they write to goes. */
+static hr_status copy_blocks(const evacuation *move)
+{
+    hr_status status = queue_copies(move);
+    hr_status waiting = hr__paged_device(move->engine)
+                            ->stream_synchronize(hr__paged_context(move->engine), move->stream);
+    return status != HR_OK ? status : waiting;
+}
+
+/* A mapping that the device would not undo takes nothing but its addresses: they are left alone,
+ * and the end tries again. */
+static void leave_stuck(hr__paged_engine *engine, piece *part, uint64_t address)
+{
+    *part->stuck =
+        (hr__stuck){engine->stuck, address, part->handle->size_bytes, .is_reservation = false};
+    engine->stuck = part->stuck;
+    part->stuck = NULL;
+}
+
+static void unmap_scratch(evacuation *move)
+{
+    hr__paged_engine *engine = move->engine;
+    bool is_lost = false;
+    for (size_t i = 0; i < move->piece_count; i++) {
+        piece *part = &move->pieces[i];
+        if (part->is_scratch &&
+            hr__paged_device(engine)->unmap(hr__paged_context(engine), scratch_of(move, part),
+                                            part->handle->size_bytes) != HR_OK) {
+            leave_stuck(engine, part, scratch_of(move, part));
+            is_lost = true;
+        }
+        hr__host_free(part->stuck);
+    }
+    if (is_lost) {
+        hr__stuck **end = &engine->stuck; /* behind the mappings in it */
+        while (*end != NULL)
+            end = &(*end)->next;
+        *end = engine->scratch;
+        engine->scratch = NULL;
+    }
+}
+
+/* Those that the device does not let go stay noted as mapped, and fail the pool. */
+static void unmap_pieces(evacuation *move)
+{
+    hr__paged_engine *engine = move->engine;
+    for (size_t i = 0; i < move->piece_count; i++) {
+        piece *part = &move->pieces[i];
+        if (!part->is_mapped)
+            continue;
+        part->is_mapped = hr__paged_device(engine)->unmap(hr__paged_context(engine), part->address,
+                                                          part->handle->size_bytes) != HR_OK;
+        if (part->is_mapped)
+            hr__paged_turn_failed(engine, "a page at %#" PRIx64 " cannot be unmapped",
+                                  part->address);
+    }
+}
+
+/* The pool has failed over a page that is mapped still: the end must know it. */
+static void keep_stuck(hr__paged_engine *engine, const piece *part)
+{
+    hr__paged_handle *handle = part->handle;
+    if (part->is_new) {
+        handle->home = part->place;
+        hr__paged_link_handle(engine, handle);
+        return;
+    }
+    part->place->next = handle->ghosts;
+    handle->ghosts = part->place;
+}
+
+/* Takes everything back that was prepared. */
+static void give_up(evacuation *move)
+{
+    hr__paged_engine *engine = move->engine;
+    unmap_scratch(move);
+    for (size_t i = 0; i < move->piece_count; i++) {
+        piece *part = &move->pieces[i];
+        if (part->is_mapped) {
+            keep_stuck(engine, part);
+            continue;
+        }
+        hr__paged_give_back_place(engine, part->place);
+        if (part->handle != NULL && !part->is_new)
+            part->handle->survey = engine->survey; /* free as before */
+        if (part->handle == NULL || !part->is_new)
+            continue;
+        (void)hr__paged_device(engine)->release(hr__paged_context(engine),
+                                                part->handle->device_handle);
+        hr__host_free(part->handle);
+    }
+}
+
+/* The mappings change hands: all of them or none. */
+static hr_status swap(evacuation *move)
+{
+    hr__paged_engine *engine = move->engine;
+    const hr__paged_handle *old = move->handle;
+    uint64_t address = old->home->address;
+    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), address, old->size_bytes));
+    hr_status status = HR_OK;
+    for (size_t i = 0; i < move->piece_count && status == HR_OK; i++) {
+        status = hr__paged_map(engine, move->pieces[i].handle, move->pieces[i].address);
+        move->pieces[i].is_mapped = is_mapped_after(move, status);
+    }
+    if (status == HR_OK)
+        return HR_OK;
+    unmap_pieces(move);
+    if (hr__paged_map(engine, old, address) != HR_OK)
+        hr__paged_turn_failed(engine,
+                              "live memory at %#" PRIx64 " could be mapped neither to its new nor "
+                              "to its old page",
+                              address);
+    return status;
+}
+
+/* ---- the books ------------------------------------------------------------------------------- */
+
+/* What lies between the pieces is free, and has no memory any more. */
+static void unmap_gap(evacuation *move, uint64_t address, uint64_t end)
+{
+    if (address >= end)
+        return;
+    hr__block *block = hr__paged_walk_to(move->first, address);
+    hr__paged_cut_out(move->engine, block, address, end - address);
+    hr__paged_settle_unmapped(move->engine, block);
+    move->first = block;
+}
+
+static void settle_piece(evacuation *move, piece *part, hr__mark *mark)
+{
+    hr__paged_engine *engine = move->engine;
+    if (part->is_new) {
+        hr__paged_link_handle(engine, part->handle);
+        engine->base.owner.counters->num_device_alloc++;
+    } else {
+        mark->users++;
+        hr__paged_become_ghost(engine, part->handle, mark);
+    }
+    hr__paged_fill_units(engine, part->place, part->place);
+    hr__paged_come_home(engine, part->place);
+}
+
+static hr_status settle(evacuation *move, hr__mark *mark)
+{
+    hr__paged_engine *engine = move->engine;
+    hr__paged_handle *old = move->handle;
+    hr__place *home = old->home;
+    uint64_t at = home->address, end = home->address + old->size_bytes;
+    hr__paged_leave_home(engine, home, move->first);
+    hr__paged_fill_units(engine, home, NULL);
+    for (size_t i = 0; i < move->piece_count; i++) {
+        piece *part = &move->pieces[i];
+        unmap_gap(move, at, part->address);
+        at = part->address + part->handle->size_bytes;
+        settle_piece(move, part, mark);
+    }
+    unmap_gap(move, at, end);
+    unmap_scratch(move);
+    hr__paged_unlink_handle(engine, old);
+    hr__paged_give_back_place(engine, home);
+    engine->base.owner.counters->num_device_free++;
+    hr_status status =
+        hr__paged_device(engine)->release(hr__paged_context(engine), old->device_handle);
+    hr__host_free(old);
+    return status;
+}
+
+static uint64_t bytes_of_pieces(const evacuation *move)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < move->piece_count; i++)
+        bytes += move->pieces[i].handle->size_bytes;
+    return bytes;
+}
+
+/* HR_ERR_OUT_OF_MEMORY: there is no memory to copy to, or as much as would be gained; nothing
+ * changed. */
+static hr_status evacuate(evacuation *move)
+{
+    hr__paged_engine *engine = move->engine;
+    hr__mark *mark = NULL;
+    while (move->handle->ghosts != NULL)
+        HR__TRY(hr__paged_drop_ghost(engine, move->handle->ghosts, true));
+    if (!hr__block_source_reserve(&engine->base.records, 4 * (MOST_PIECES + 1)))
+        return hr__fail_host_memory(sizeof(hr__block), "block records");
+    HR__TRY(reserve_scratch(engine, move->handle->size_bytes));
+    HR__TRY(hr__paged_mark_stream(engine, move->stream, &mark));
+    hr_status status = gather_pieces(move);
+    if (status == HR_OK && !move->is_deep && bytes_of_pieces(move) >= move->handle->size_bytes)
+        status = HR_ERR_OUT_OF_MEMORY; /* free handles that are too large */
+    if (status == HR_OK)
+        status = map_scratch(move);
+    if (status == HR_OK)
+        status = copy_blocks(move);
+    if (status == HR_OK)
+        status = swap(move);
+    if (status == HR_OK)
+        status = settle(move, mark);
+    else
+        give_up(move);
+    hr__paged_leave_mark(engine, mark);
+    return engine->failure != NULL ? hr__fail(HR_ERR_DEVICE, "%s", engine->failure) : status;
+}
+
+/* ---- the whole of it ------------------------------------------------------------------------- */
+
+hr_status hr__paged_evacuate(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
+                             hr_stream stream, bool is_deep, uint64_t *gained_bytes)
+{
+    uint64_t size_bytes = handle->size_bytes;
+    evacuation move = {.engine = engine,
+                       .handle = handle,
+                       .first = hr__paged_walk_to(first, handle->home->address),
+                       .stream = stream,
+                       .limit_bytes = engine->base.limit_bytes,
+                       .is_deep = is_deep};
+    HR__TRY(evacuate(&move));
+    *gained_bytes += size_bytes - bytes_of_pieces(&move);
+    return HR_OK;
+}

@@ -1,0 +1,435 @@
+/* paged_share.c - pages in use at several addresses.
+ *
+ * Two pages of one lane that are both in use in a few places, at different offsets, need but one:
+ * what is live in the second is copied to the same offsets of the first, and the first is mapped at
+ * the second's addresses, too. The second goes back to the device. Its place is a *guest* of the
+ * first's handle. This is what is left when every unit that nobody uses has been freed, and brings
+ * a pool from a few percent above what is live to less than one.
+ *
+ *   home     [ live A ][ free ][ shadow: live B's bytes ][ free ]
+ *   guest    [ shadow ........][ live B                 ][ shadow ]
+ *
+ * The free bytes belong to the home: at the guest everything that is not live is SHADOW, which no
+ * search finds. So an allocation needs to know nothing of this. When a block comes free at the
+ * guest, its bytes become SHADOW there and FREE at the home (hr__paged_free_in_guests). A guest
+ * that nobody uses any more is *vacated*, and becomes a ghost at the next miss, since a free must
+ * not call the driver.
+ *
+ * Only within a lane: both addresses are then used in the order of one stream, and writes through
+ * one are seen through the other from one kernel to the next. */
+#include "engine/paged/paged_engine.h"
+
+#include <inttypes.h>
+#include <stdlib.h> /* qsort */
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+
+enum {
+    MASK_BITS = 64,
+    MOST_GUESTS = 3,
+    MOST_BITS = 56, /* a fuller page has no partner worth looking for */
+};
+
+/* ---- coming free ----------------------------------------------------------------------------- */
+
+static hr__place *guest_at(const hr__paged_engine *engine, const hr__block *block, uint64_t address)
+{
+    hr__place *place = hr__paged_place_at(engine, block->segment, address);
+    return place->is_guest ? place : NULL;
+}
+
+/* A record that the guest kept for this. */
+static hr__block *spare_record(hr__paged_engine *engine, hr__place *guest, uint64_t address,
+                               uint64_t size_bytes)
+{
+    hr__block *record = guest->spare_records;
+    guest->spare_records = (hr__block *)(void *)record->node.left;
+    hr__block_give_back(&engine->base.records, record);
+    return hr__block_make(&engine->base.records, guest->segment, address, size_bytes, 0);
+}
+
+/* What stands at the home for the part of a block that begins at `address` of the guest. */
+static hr__block *take_shadow(hr__place *guest, uint64_t address)
+{
+    uint64_t home_address = guest->handle->home->address + (address - guest->address);
+    hr__block **link = &guest->shadows;
+    while ((*link)->address != home_address)
+        link = (hr__block **)(void *)&(*link)->node.left;
+    hr__block *shadow = *link;
+    *link = (hr__block *)(void *)shadow->node.left;
+    return shadow;
+}
+
+/* `part`, a block in no index that lies in the guest, is used no more: its bytes are the home's. */
+static void give_to_home(hr__paged_engine *engine, hr__place *guest, hr__block *part)
+{
+    part->state = HR__BLOCK_SHADOW;
+    hr__paged_settle_free(engine, take_shadow(guest, part->address), engine->clock);
+    if (--guest->used_pieces == 0) {
+        guest->next_vacated = engine->vacated;
+        engine->vacated = guest;
+    }
+}
+
+bool hr__paged_free_in_guests(hr__paged_engine *engine, hr__block *block)
+{
+    const hr__segment *segment = block->segment;
+    uint64_t last_byte = block->address + block->size_bytes - 1;
+    hr__place *low = guest_at(engine, block, block->address);
+    hr__place *high = guest_at(engine, block, last_byte);
+    if (low == NULL && high == NULL)
+        return false;
+    if (high != NULL && high != low) {
+        uint64_t address = hr__paged_unit_at(engine, segment, last_byte);
+        hr__block *part =
+            spare_record(engine, high, address, block->address + block->size_bytes - address);
+        hr__block_link_after(part, block);
+        block->size_bytes -= part->size_bytes;
+        give_to_home(engine, high, part);
+    }
+    if (low != NULL) {
+        uint64_t unit_end = low->address + low->handle->size_bytes;
+        if (block->address + block->size_bytes <= unit_end) {
+            give_to_home(engine, low, block);
+            return true;
+        }
+        hr__block *part = spare_record(engine, low, block->address, unit_end - block->address);
+        hr__block_link_before(part, block);
+        block->address = unit_end;
+        block->size_bytes -= part->size_bytes;
+        give_to_home(engine, low, part);
+    }
+    hr__paged_settle_free(engine, block, engine->clock);
+    return true;
+}
+
+static void give_back_spares(hr__paged_engine *engine, hr__place *guest)
+{
+    while (guest->spare_records != NULL) {
+        hr__block *record = guest->spare_records;
+        guest->spare_records = (hr__block *)(void *)record->node.left;
+        hr__block_give_back(&engine->base.records, record);
+    }
+}
+
+/* The guest's blocks, SHADOW all of them, become one GHOST. */
+static void make_ghost_of(hr__paged_engine *engine, hr__place *guest, hr__mark *mark)
+{
+    hr__paged_handle *handle = guest->handle;
+    hr__place **link = &handle->guests;
+    while (*link != guest)
+        link = &(*link)->next;
+    *link = guest->next;
+    handle->guest_count--;
+    engine->stats.shared_pages--;
+    give_back_spares(engine, guest);
+    hr__block *block = hr__engine_find(&engine->base, guest->address);
+    while (block->size_bytes < handle->size_bytes) {
+        hr__block *next = block->next;
+        hr__block_absorb_next(block);
+        hr__block_give_back(&engine->base.records, next);
+    }
+    block->state = HR__BLOCK_GHOST;
+    hr__paged_put_in(hr__block_lane(block), block);
+    guest->is_guest = false;
+    guest->block = block;
+    guest->mark = mark;
+    guest->next = handle->ghosts;
+    handle->ghosts = guest;
+    handle->ghost_count++;
+    engine->stats.retiring_bytes += handle->size_bytes;
+}
+
+/* Its addresses are pinned, or its stream must not see an event now. */
+static bool has_to_stay(const hr__paged_engine *engine, const hr__place *guest)
+{
+    return guest->handle->pin_count != 0 ||
+           hr__engine_is_capturing(&engine->base, guest->segment->lane->stream);
+}
+
+hr_status hr__paged_settle_vacated(hr__paged_engine *engine)
+{
+    for (hr__place **link = &engine->vacated; *link != NULL;) {
+        hr__place *guest = *link;
+        hr__mark *mark = NULL;
+        if (has_to_stay(engine, guest)) {
+            link = &guest->next_vacated;
+            continue;
+        }
+        HR__TRY(hr__paged_mark_stream(engine, guest->segment->lane->stream, &mark));
+        *link = guest->next_vacated;
+        make_ghost_of(engine, guest, mark);
+    }
+    return HR_OK;
+}
+
+/* ---- which pages ----------------------------------------------------------------------------- */
+
+/* A page of one unit that is partly in use. */
+typedef struct part_page {
+    hr__paged_handle *handle;
+    hr__block *first; /* the block that holds its first byte */
+    uint64_t mask;    /* a bit for each 64th of it that is in use */
+    unsigned bits;
+} part_page;
+
+typedef struct part_pages {
+    part_page *items; /* owned */
+    size_t count;
+    size_t capacity;
+} part_pages;
+
+/* Bits [first, last]. */
+static uint64_t bits_between(uint64_t first, uint64_t last)
+{
+    uint64_t upper = last >= MASK_BITS - 1 ? UINT64_MAX : (UINT64_C(1) << (last + 1)) - 1;
+    return upper & ~((UINT64_C(1) << first) - 1);
+}
+
+static uint64_t mask_of(const hr__paged_handle *handle, const hr__block *block)
+{
+    uint64_t begin = handle->home->address, end = begin + handle->size_bytes, mask = 0;
+    uint64_t step_bytes = handle->size_bytes / MASK_BITS;
+    for (; block != NULL && block->address < end; block = block->next) {
+        if (block->state == HR__BLOCK_FREE)
+            continue;
+        uint64_t from = hr__max_u64(block->address, begin) - begin;
+        uint64_t to = hr__min_u64(block->address + block->size_bytes, end) - begin;
+        mask |= bits_between(from / step_bytes, (to - 1) / step_bytes);
+    }
+    return mask;
+}
+
+static hr_status add_page(part_pages *pages, hr__paged_handle *handle, hr__block *first)
+{
+    uint64_t mask = mask_of(handle, first);
+    unsigned bits = (unsigned)__builtin_popcountll(mask);
+    if (bits == 0 || bits > MOST_BITS)
+        return HR_OK;
+    if (pages->count == pages->capacity) {
+        size_t capacity = pages->capacity != 0 ? 2 * pages->capacity : 64;
+        part_page *grown = hr__host_realloc(pages->items, capacity * sizeof *grown);
+        if (grown == NULL)
+            return hr__fail_host_memory(capacity * sizeof *grown, "pages in part use");
+        pages->items = grown;
+        pages->capacity = capacity;
+    }
+    pages->items[pages->count++] = (part_page){handle, first, mask, bits};
+    return HR_OK;
+}
+
+static hr_status search_arena(hr__paged_engine *engine, const hr__segment *segment,
+                              part_pages *pages)
+{
+    if (!hr__paged_may_be_copied(engine, segment->lane))
+        return HR_OK;
+    uint64_t done_to = segment->address;
+    for (hr__block *block = segment->first; block != NULL; block = block->next) {
+        uint64_t end = block->address + block->size_bytes;
+        while (hr__paged_is_in_use(block) && done_to < end) {
+            hr__place *place =
+                hr__paged_place_at(engine, segment, hr__max_u64(done_to, block->address));
+            hr__paged_handle *handle = place->handle;
+            done_to = place->address + handle->size_bytes;
+            if (!place->is_guest && handle->pin_count == 0 &&
+                handle->size_bytes == engine->unit_bytes)
+                HR__TRY(add_page(pages, handle, hr__paged_walk_to(block, place->address)));
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status search_arenas(hr__paged_engine *engine, hr__tree_node *node, part_pages *pages)
+{
+    for (; node != NULL; node = node->right) {
+        HR__TRY(search_arenas(engine, node->left, pages));
+        HR__TRY(search_arena(engine, hr__segment_of_node(node), pages));
+    }
+    return HR_OK;
+}
+
+static int by_bits(const void *left, const void *right)
+{
+    const part_page *a = left, *b = right;
+    if (a->bits != b->bits)
+        return a->bits < b->bits ? -1 : 1;
+    return a->handle->home->address < b->handle->home->address ? -1 : 1;
+}
+
+/* The fullest page that has room for what is in use of `page`; NULL: none. */
+static part_page *find_partner(part_pages *pages, const part_page *page)
+{
+    for (size_t i = pages->count; i-- > 0;) {
+        part_page *other = &pages->items[i];
+        if (other->handle != NULL && other != page && (other->mask & page->mask) == 0 &&
+            other->handle->guest_count < MOST_GUESTS &&
+            other->handle->home->segment->lane == page->handle->home->segment->lane)
+            return other;
+    }
+    return NULL;
+}
+
+/* ---- sharing --------------------------------------------------------------------------------- */
+
+/* Copies what is in use of `from` to the same offsets of `to`, which is idle. */
+static hr_status queue_copies(hr__paged_engine *engine, const part_page *from, const part_page *to,
+                              hr_stream stream)
+{
+    const hr_device_table *table = hr__paged_device(engine);
+    void *context = hr__paged_context(engine);
+    uint64_t begin = from->handle->home->address, end = begin + from->handle->size_bytes;
+    for (const hr__block *block = hr__paged_walk_to(from->first, begin);
+         block != NULL && block->address < end; block = block->next) {
+        uint64_t first = hr__max_u64(block->address, begin);
+        uint64_t last = hr__min_u64(block->address + block->size_bytes, end);
+        if (!hr__paged_is_in_use(block))
+            continue;
+        HR__TRY(table->copy(context, to->handle->home->address + (first - begin), first,
+                            last - first, stream));
+        engine->stats.copied_bytes += last - first;
+    }
+    return HR_OK;
+}
+
+/* Copies that are queued are waited for also where one could not be. */
+static hr_status copy_pieces(hr__paged_engine *engine, const part_page *from, const part_page *to,
+                             hr_stream stream)
+{
+    hr_status status = queue_copies(engine, from, to, stream);
+    hr_status waiting =
+        hr__paged_device(engine)->stream_synchronize(hr__paged_context(engine), stream);
+    return status != HR_OK ? status : waiting;
+}
+
+/* How many records settle_share() may take: two for each part of a block, and two to keep. */
+static size_t count_records(const part_page *page)
+{
+    uint64_t begin = page->handle->home->address, end = begin + page->handle->size_bytes;
+    size_t count = 2;
+    for (const hr__block *block = hr__paged_walk_to(page->first, begin);
+         block != NULL && block->address < end; block = block->next)
+        count += 2;
+    return count;
+}
+
+/* The page's addresses show `host`'s memory from now on. */
+static hr_status swap(hr__paged_engine *engine, const hr__paged_handle *old,
+                      const hr__paged_handle *host)
+{
+    uint64_t address = old->home->address;
+    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), address, old->size_bytes));
+    hr_status status = hr__paged_map(engine, host, address);
+    if (status != HR_OK && hr__paged_map(engine, old, address) != HR_OK)
+        hr__paged_turn_failed(engine,
+                              "live memory at %#" PRIx64 " could be mapped neither to its new nor "
+                              "to its old page",
+                              address);
+    return status;
+}
+
+static hr__block *cut_to_shadow(hr__paged_engine *engine, hr__block *block, uint64_t address,
+                                uint64_t size_bytes)
+{
+    hr__paged_cut_out(engine, block, address, size_bytes);
+    block->state = HR__BLOCK_SHADOW;
+    return block;
+}
+
+static void settle_share(hr__paged_engine *engine, const part_page *page, const part_page *host,
+                         hr__place *guest)
+{
+    uint64_t begin = guest->address, end = begin + host->handle->size_bytes;
+    uint64_t home = host->handle->home->address;
+    hr__block *block = hr__paged_walk_to(page->first, begin);
+    hr__block *home_block = hr__paged_walk_to(host->first, home);
+    for (uint64_t at = begin; at < end;) {
+        block = hr__paged_walk_to(block, at);
+        uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
+        if (hr__paged_is_in_use(block)) {
+            home_block = hr__paged_walk_to(home_block, home + (at - begin));
+            home_block = cut_to_shadow(engine, home_block, home + (at - begin), to - at);
+            home_block->node.left = (hr__tree_node *)(void *)guest->shadows;
+            guest->shadows = home_block;
+            guest->used_pieces++;
+        } else {
+            block = cut_to_shadow(engine, block, at, to - at);
+        }
+        at = to;
+    }
+    for (int i = 0; i < 2; i++) {
+        hr__block *record = hr__block_take(&engine->base.records);
+        record->node.left = (hr__tree_node *)(void *)guest->spare_records;
+        guest->spare_records = record;
+    }
+    hr__paged_fill_units(engine, guest, guest);
+    guest->next = host->handle->guests;
+    host->handle->guests = guest;
+    host->handle->guest_count++;
+    engine->stats.shared_pages++;
+}
+
+static hr_status share(hr__paged_engine *engine, part_page *page, part_page *host, hr_stream stream)
+{
+    hr__paged_handle *old = page->handle;
+    while (old->ghosts != NULL)
+        HR__TRY(hr__paged_drop_ghost(engine, old->ghosts, true));
+    if (!hr__block_source_reserve(&engine->base.records, count_records(page)))
+        return hr__fail_host_memory(sizeof(hr__block), "block records");
+    hr__place *guest = hr__paged_take_place(engine);
+    if (guest == NULL)
+        return hr__fail_host_memory(sizeof *guest, "a handle's place");
+    *guest = (hr__place){.handle = host->handle,
+                         .segment = old->home->segment,
+                         .address = old->home->address,
+                         .is_guest = true};
+    hr_status status = copy_pieces(engine, page, host, stream);
+    if (status == HR_OK)
+        status = swap(engine, old, host->handle);
+    if (status != HR_OK) { /* at the end a page that is stuck there is unmapped as the old one */
+        hr__paged_give_back_place(engine, guest);
+        return engine->failure != NULL ? hr__fail(HR_ERR_DEVICE, "%s", engine->failure) : status;
+    }
+    settle_share(engine, page, host, guest);
+    hr__paged_leave_home(engine, old->home, guest->segment->first);
+    hr__paged_unlink_handle(engine, old);
+    hr__paged_give_back_place(engine, old->home);
+    engine->base.owner.counters->num_device_free++;
+    status = hr__paged_device(engine)->release(hr__paged_context(engine), old->device_handle);
+    hr__host_free(old);
+    host->mask |= page->mask;
+    host->bits += page->bits;
+    page->handle = NULL;
+    return status;
+}
+
+static hr_status share_all(hr__paged_engine *engine, part_pages *pages, hr_stream stream,
+                           uint64_t wanted_bytes, uint64_t *gained_bytes)
+{
+    HR__TRY(search_arenas(engine, engine->base.segments, pages));
+    if (pages->count != 0)
+        qsort(pages->items, pages->count, sizeof *pages->items, by_bits);
+    for (size_t i = 0; i < pages->count && *gained_bytes < wanted_bytes; i++) {
+        part_page *page = &pages->items[i];
+        if (page->handle == NULL || page->handle->guest_count != 0)
+            continue;
+        part_page *host = find_partner(pages, page);
+        if (host == NULL)
+            continue;
+        HR__TRY(share(engine, page, host, stream));
+        *gained_bytes += engine->unit_bytes;
+    }
+    return HR_OK;
+}
+
+hr_status hr__paged_share_pages(hr__paged_engine *engine, hr_stream stream, uint64_t wanted_bytes,
+                                uint64_t *gained_bytes)
+{
+    part_pages pages = {.count = 0};
+    hr_status status = HR_OK;
+    if (engine->unit_bytes % MASK_BITS == 0)
+        status = share_all(engine, &pages, stream, wanted_bytes, gained_bytes);
+    hr__host_free(pages.items);
+    return status;
+}

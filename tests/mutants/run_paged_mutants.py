@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""run_paged_mutants.py - breaks one rule of engine "headroom" at a time, and expects a test to notice.
+
+    run_paged_mutants.py --compiler CC --source FOLDER --test NAME=TEST.o ... --library LIB.a ...
+                         [NAME ...]
+
+run_mutants.py does this for engine "torch", with recordings of PyTorch as its judge. Nobody else has
+our own engine's rules, so its unit tests judge: the changed file is linked with each of them, in the
+order given, until one fails, crashes or does not end. A mutant that none notices fails the run; so does
+a test that fails on the engine as it is.
+
+A name restricts the run to mutants whose rule contains it.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+FOLDER = "src/engine/paged/"
+
+# (the rule that is broken, file, text that occurs there once, replacement)
+MUTANTS = [
+    # orders between streams
+    ("another stream waits for the last use", "paged_handles.c",
+     "    if (old_stream == stream)\n        return HR_OK;", "    if (stream != ~0u)\n        return HR_OK;"),
+    ("an old mapping goes only after its mark", "paged_handles.c",
+     "    if (!is_complete && !can_wait)\n        return HR_ERR_NOT_READY;",
+     "    if (!is_complete && !can_wait)\n        is_complete = true;"),
+    ("a trim waits for ghosts", "paged_handles.c",
+     "    if (!is_complete)\n        HR__TRY(table->event_synchronize(context, ghost->mark->event));", ""),
+    ("a trim waits for the stream of a home", "paged_reclaim.c",
+     "        if (lane != waited_for)", "        if (lane == NULL)"),
+    ("a mark is for one call only", "paged_miss.c", "    engine->call++;\n    engine->stats.misses++;",
+     "    engine->call = 1;\n    engine->stats.misses++;"),
+    ("the end waits for work", "paged_handles.c", "        (void)table->synchronize(context);", ";"),
+    # what stays where it is
+    ("pinned handles are not candidates", "paged_survey.c",
+     "place_end <= end && handle->pin_count == 0)", "place_end <= end)"),
+    ("a handle with a live block in front is not free", "paged_survey.c",
+     "if (place->address >= block->address && place_end <= end", "if (place_end <= end"),
+    ("a handle with a live block behind is not free", "paged_survey.c",
+     "if (place->address >= block->address && place_end <= end", "if (place->address >= block->address"),
+    ("private pools in use keep their handles", "paged_survey.c",
+     "kind <= HR__LARGE && pool->use_count == 0; kind++)", "kind <= HR__LARGE; kind++)"),
+    ("released private pools do not", "paged_survey.c",
+     "kind <= HR__LARGE && pool->use_count == 0; kind++)",
+     "kind <= HR__LARGE && pool->use_count < 0; kind++)"),
+    ("lanes of captured streams are left alone", "paged_survey.c",
+     "        if (engine->base.scopes != NULL && hr__engine_is_capturing(&engine->base, lane->stream))\n"
+     "            continue;", ""),
+    ("during capture nothing moves", "paged_survey.c",
+     "    if (!hr__engine_is_capturing(&engine->base, stream))\n", "    if (stream != ~0u)\n"),
+    ("nor is anything waited for", "paged_miss.c",
+     "if (status != HR_ERR_OUT_OF_MEMORY || is_capturing)", "if (status != HR_ERR_OUT_OF_MEMORY)"),
+    ("pins nest", "paged_pins.c", "    if (--pin->count != 0)\n        return HR_OK;", ""),
+    # windows
+    ("a window does not take its own memory", "paged_miss.c",
+     "!hr__paged_is_free(engine, handle) ||\n            hr__paged_is_inside(engine, window, handle->home))",
+     "!hr__paged_is_free(engine, handle))"),
+    ("ghosts of memory in use are left alone", "paged_survey.c",
+     "            hr__paged_is_free(engine, ghost_of(engine, block)->handle));",
+     "            ghost_of(engine, block)->handle != NULL);"),
+    ("a ghost and its home are not both in a window", "paged_survey.c",
+     "            if (hr__paged_is_inside(engine, window, handle->home))\n                return false;", ""),
+    ("ghosts are revived", "paged_miss.c", "    HR__TRY(revive_ghosts(request, window, &block));", ""),
+    # growth
+    ("growth ends at its limit", "paged_miss.c",
+     "                        request->allowed_bytes, got_bytes));",
+     "                        UINT64_MAX, got_bytes));"),
+    ("the floor is under the growth limit", "paged_miss.c",
+     "hr__max_u64(idle_bytes, engine->idle_floor_bytes)", "idle_bytes"),
+    ("the share is of the peak", "paged_miss.c",
+     "(uint64_t)(engine->idle_share * (double)engine->peak_live_bytes);", "0;"),
+    ("a failed request is no peak", "paged_miss.c",
+     "        engine->peak_live_bytes = peak_bytes;", ";"),
+    ("beyond the limit only if nothing can be moved", "paged_miss.c",
+     "    if (*got_bytes == 0 && !is_slow)\n        HR__TRY(move", "    if (*got_bytes == 1 && !is_slow)\n        HR__TRY(move"),
+    ("the pool's limit is kept", "paged_miss.c",
+     "        if (held_bytes + wanted_bytes > room_bytes)\n            return HR_OK;", ""),
+    ("where the device refuses, less is asked for", "paged_miss.c",
+     "request->most_bytes = held_bytes + wanted_bytes - engine->unit_bytes;",
+     "request->most_bytes = held_bytes;"),
+    ("a request that memory would do for is not given up", "paged_miss.c",
+     "    if (!has_enough(request))", "    if (request != NULL)"),
+    ("pending memory is waited for", "paged_miss.c",
+     "    HR__TRY(owner->finish_pending(owner->context, NULL));\n", ""),
+    # the books
+    ("candidates keep sight of their block", "paged_books.c",
+     "    merged->node.left = (hr__tree_node *)(void *)engine->retired;\n    engine->retired = merged;",
+     "    hr__block_give_back(&engine->base.records, merged);"),
+    ("a failed map is undone", "paged_handles.c",
+     "if (status == HR_OK || table->unmap(context, address, size_bytes) == HR_OK)",
+     "if (status == HR_OK || address != 0)"),
+    ("a move leaves its old home", "paged_books.c",
+     "    hr__engine_count_held(&engine->base, lane->shelf, -(int64_t)size_bytes);", ""),
+    ("a trim drops ghosts", "paged_reclaim.c",
+     "            HR__TRY(hr__paged_drop_ghost(trim->engine, ghost, true));", "            continue;"),
+    ("a trim ends empty arenas", "paged_reclaim.c",
+     "    HR__TRY(end_empty_arenas(engine));\n", ""),
+]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--source", required=True, type=pathlib.Path)
+    parser.add_argument("--test", required=True, action="append", help="NAME=OBJECT")
+    parser.add_argument("--library", required=True, action="append",
+                        help="static libraries, those that need others first")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("names", nargs="*")
+    return parser.parse_args()
+
+
+class Failure(Exception):
+    pass
+
+
+def run(command, what):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure(f"{what}: {done.stderr.strip()[:600]}")
+
+
+def compile_changed(options, mutant, folder):
+    _, name, before, after = mutant
+    text = (options.source / FOLDER / name).read_text(encoding="utf-8")
+    if text.count(before) != 1:
+        raise Failure(f"the text to change occurs {text.count(before)} times in {name}")
+    changed = folder / name
+    changed.write_text(text.replace(before, after), encoding="utf-8")
+    run([options.compiler, "-std=c11", "-D_GNU_SOURCE", "-O1", "-w",
+         "-I", str(options.source / "include"), "-I", str(options.source / "src"),
+         "-c", str(changed), "-o", str(folder / "changed.o")], "it does not compile")
+    return [str(folder / "changed.o")]
+
+
+def first_to_fail(options, objects, folder):
+    """The name of the first test that fails, and how; or None."""
+    for test in options.test:
+        name, _, test_object = test.partition("=")
+        program = folder / name
+        run([options.compiler, *objects, test_object, *options.library, "-lcmocka", "-ljansson", "-lz",
+             "-llzma", "-lzstd", "-lpthread", "-ldl", "-lm", "-o", str(program)], "it does not link")
+        try:
+            done = subprocess.run([program], capture_output=True, text=True, timeout=30)
+        except subprocess.TimeoutExpired:
+            return f"{name} does not end"
+        if done.returncode < 0:
+            return f"{name} dies of signal {-done.returncode}"
+        if done.returncode > 0:
+            failed = [line for line in done.stderr.splitlines() if "FAILED  ]" in line and "test(s)" not in line]
+            return f"{name}: {failed[0].partition(']')[2].strip() if failed else 'fails'}"
+    return None
+
+
+def try_mutant(options, mutant):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        try:
+            noticed = first_to_fail(options, compile_changed(options, mutant, folder), folder)
+        except Failure as failure:
+            return str(failure), None
+    return (None, noticed) if noticed else ("no test noticed", None)
+
+
+def main():
+    options = parse_arguments()
+    chosen = [m for m in MUTANTS if not options.names or any(n in m[0] for n in options.names)]
+    with tempfile.TemporaryDirectory() as name:
+        failing = first_to_fail(options, [], pathlib.Path(name))
+        if failing:
+            sys.exit(f"the engine as it is fails already: {failing}")
+    bad_count = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as workers:
+        results = workers.map(lambda mutant: try_mutant(options, mutant), chosen)
+        for mutant, (complaint, noticed) in zip(chosen, results):
+            bad_count += complaint is not None
+            print(f"{'noticed' if complaint is None else 'FAILED '}  {mutant[0]}: "
+                  f"{noticed if complaint is None else complaint}", flush=True)
+    print(f"{len(chosen) - bad_count} of {len(chosen)} broken rules were noticed")
+    sys.exit(1 if bad_count or not chosen else 0)
+
+
+main()

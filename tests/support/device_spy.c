@@ -1,0 +1,238 @@
+/* device_spy.c - see device_spy.h. */
+#include "support/device_spy.h"
+
+static hr_test_spy *listening;
+
+static hr_status note(hr_test_call_made made)
+{
+    if (listening->call_count == sizeof listening->calls / sizeof listening->calls[0])
+        listening->call_count = 0;
+    listening->calls[listening->call_count++] = made;
+    return made.status;
+}
+
+static bool take_one(unsigned *count)
+{
+    if (*count == 0)
+        return false;
+    --*count;
+    return true;
+}
+
+/* HR_OK, or what a call of any kind is to be refused with. */
+static hr_status refusal(void)
+{
+    if (listening->refused_calls == 0)
+        return HR_OK;
+    if (listening->let_through > 0) {
+        listening->let_through--;
+        return HR_OK;
+    }
+    listening->refused_calls--;
+    listening->let_through = listening->let_between;
+    return listening->refusal != HR_OK ? listening->refusal : HR_ERR_DEVICE;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static hr_status spy_reserve(void *context, uint64_t size_bytes, hr_device_ptr *out)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->reserve(context, size_bytes, out);
+    return note((hr_test_call_made){.call = HR_TEST_RESERVE,
+                                    .status = status,
+                                    .size_bytes = size_bytes,
+                                    .address = status == HR_OK ? *out : HR_NULL});
+}
+
+static hr_status spy_unreserve(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->unreserve(context, address, size_bytes);
+    return note((hr_test_call_made){
+        .call = HR_TEST_UNRESERVE, .status = status, .address = address, .size_bytes = size_bytes});
+}
+
+static hr_status spy_create(void *context, uint64_t size_bytes, hr_handle *out)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->create(context, size_bytes, out);
+    return note((hr_test_call_made){.call = HR_TEST_CREATE,
+                                    .status = status,
+                                    .size_bytes = size_bytes,
+                                    .handle = status == HR_OK ? *out : 0});
+}
+
+static hr_status spy_release(void *context, hr_handle handle)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->release(context, handle);
+    return note((hr_test_call_made){.call = HR_TEST_RELEASE, .status = status, .handle = handle});
+}
+
+static hr_status spy_map(void *context, hr_device_ptr address, uint64_t size_bytes,
+                         hr_handle handle)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->map(context, address, size_bytes, handle);
+    return note((hr_test_call_made){.call = HR_TEST_MAP,
+                                    .status = status,
+                                    .address = address,
+                                    .size_bytes = size_bytes,
+                                    .handle = handle});
+}
+
+static hr_status spy_unmap(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    hr_status status = refusal();
+    if (take_one(&listening->refused_unmaps))
+        status = HR_ERR_DEVICE;
+    if (status == HR_OK)
+        status = listening->real->unmap(context, address, size_bytes);
+    return note((hr_test_call_made){
+        .call = HR_TEST_UNMAP, .status = status, .address = address, .size_bytes = size_bytes});
+}
+
+static hr_status spy_set_access(void *context, hr_device_ptr address, uint64_t size_bytes)
+{
+    hr_status status = refusal();
+    if (take_one(&listening->refused_accesses))
+        status = listening->access_status != HR_OK ? listening->access_status : HR_ERR_DEVICE;
+    if (status == HR_OK)
+        status = listening->real->set_access(context, address, size_bytes);
+    return note((hr_test_call_made){.call = HR_TEST_SET_ACCESS,
+                                    .status = status,
+                                    .address = address,
+                                    .size_bytes = size_bytes});
+}
+
+static hr_status spy_event_create(void *context, hr_device_event *out)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->event_create(context, out);
+    return note((hr_test_call_made){
+        .call = HR_TEST_EVENT_CREATE, .status = status, .event = status == HR_OK ? *out : 0});
+}
+
+static hr_status spy_event_record(void *context, hr_device_event event, hr_stream stream)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->event_record(context, event, stream);
+    return note((hr_test_call_made){
+        .call = HR_TEST_EVENT_RECORD, .status = status, .event = event, .stream = stream});
+}
+
+static hr_status spy_event_query(void *context, hr_device_event event)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->event_query(context, event);
+    return note((hr_test_call_made){.call = HR_TEST_EVENT_QUERY, .status = status, .event = event});
+}
+
+static hr_status spy_event_synchronize(void *context, hr_device_event event)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->event_synchronize(context, event);
+    return note(
+        (hr_test_call_made){.call = HR_TEST_EVENT_SYNCHRONIZE, .status = status, .event = event});
+}
+
+static hr_status spy_stream_wait_event(void *context, hr_stream stream, hr_device_event event)
+{
+    hr_status status = refusal();
+    if (take_one(&listening->refused_wait_events))
+        status = HR_ERR_DEVICE;
+    if (status == HR_OK)
+        status = listening->real->stream_wait_event(context, stream, event);
+    return note((hr_test_call_made){
+        .call = HR_TEST_STREAM_WAIT_EVENT, .status = status, .stream = stream, .event = event});
+}
+
+static hr_status spy_stream_synchronize(void *context, hr_stream stream)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->stream_synchronize(context, stream);
+    return note((hr_test_call_made){
+        .call = HR_TEST_STREAM_SYNCHRONIZE, .status = status, .stream = stream});
+}
+
+static hr_status spy_synchronize(void *context)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->synchronize(context);
+    return note((hr_test_call_made){.call = HR_TEST_SYNCHRONIZE, .status = status});
+}
+
+static hr_status spy_copy(void *context, hr_device_ptr to, hr_device_ptr from, uint64_t size_bytes,
+                          hr_stream stream)
+{
+    hr_status status = refusal();
+    if (status == HR_OK)
+        status = listening->real->copy(context, to, from, size_bytes, stream);
+    return note((hr_test_call_made){.call = HR_TEST_COPY,
+                                    .status = status,
+                                    .address = to,
+                                    .size_bytes = size_bytes,
+                                    .stream = stream});
+}
+
+hr_device *hr_test_spy_on(hr_test_spy *spy, const hr_device *real)
+{
+    listening = spy;
+    spy->real = real->table;
+    spy->table = *real->table;
+    spy->table.reserve = spy_reserve;
+    spy->table.unreserve = spy_unreserve;
+    spy->table.create = spy_create;
+    spy->table.release = spy_release;
+    spy->table.map = spy_map;
+    spy->table.unmap = spy_unmap;
+    spy->table.set_access = spy_set_access;
+    spy->table.event_create = spy_event_create;
+    spy->table.event_record = spy_event_record;
+    spy->table.event_query = spy_event_query;
+    spy->table.event_synchronize = spy_event_synchronize;
+    spy->table.stream_wait_event = spy_stream_wait_event;
+    spy->table.stream_synchronize = spy_stream_synchronize;
+    spy->table.synchronize = spy_synchronize;
+    spy->table.copy = spy_copy;
+    spy->device = *real;
+    spy->device.table = &spy->table;
+    return &spy->device;
+}
+
+/* ---- what was heard -------------------------------------------------------------------------- */
+
+const hr_test_call_made *hr_test_spy_find(const hr_test_spy *spy, hr_test_call call,
+                                          const hr_test_call_made *previous)
+{
+    const hr_test_call_made *made = previous != NULL ? previous + 1 : spy->calls;
+    for (; made < spy->calls + spy->call_count; made++)
+        if (made->call == call)
+            return made;
+    return NULL;
+}
+
+size_t hr_test_spy_count(const hr_test_spy *spy, hr_test_call call)
+{
+    size_t count = 0;
+    for (const hr_test_call_made *made = NULL; (made = hr_test_spy_find(spy, call, made)) != NULL;)
+        count++;
+    return count;
+}
+
+void hr_test_spy_forget(hr_test_spy *spy)
+{
+    spy->call_count = 0;
+}

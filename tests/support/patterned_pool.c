@@ -1,0 +1,191 @@
+/* patterned_pool.c - see patterned_pool.h. */
+#include "support/patterned_pool.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/cmocka_here.h"
+
+/* ---- the safe point -------------------------------------------------------------------------- */
+
+static bool enter(void *context)
+{
+    hr_test_patterns *p = context;
+    p->asked++;
+    if (p->when_asked != NULL)
+        p->when_asked(p);
+    if (p->refuses)
+        return false;
+    p->entered++;
+    return true;
+}
+
+static void leave(void *context)
+{
+    hr_test_patterns *p = context;
+    p->left++;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+void hr_test_patterns_open(hr_test_patterns *p, const hr_test_pool_setup *setup)
+{
+    hr_test_pool_setup with_safe_point = *setup;
+    *p = (hr_test_patterns){.random = UINT64_C(0x9E3779B97F4A7C15), .next_seed = 1};
+    if (setup->safe_point.enter == NULL)
+        with_safe_point.safe_point = (hr_safe_point){enter, leave, p};
+    hr_test_pool_open(&p->t, &with_safe_point);
+    p->has_bytes = p->t.device->properties.has_bytes;
+}
+
+void hr_test_patterns_close(hr_test_patterns *p)
+{
+    hr_test_look_at_all(p);
+    assert_int_equal(p->left, p->entered);
+    hr_test_pool_close(&p->t);
+    hr_test_patterns_forget(p);
+}
+
+void hr_test_patterns_forget(hr_test_patterns *p)
+{
+    free(p->held);
+    p->held = NULL;
+    p->held_count = p->held_capacity = 0;
+}
+
+/* ---- chance ---------------------------------------------------------------------------------- */
+
+uint64_t hr_test_random(hr_test_patterns *p)
+{
+    p->random ^= p->random << 13;
+    p->random ^= p->random >> 7;
+    p->random ^= p->random << 17;
+    return p->random >> 8;
+}
+
+uint64_t hr_test_random_size(hr_test_patterns *p, uint64_t least, uint64_t most)
+{
+    uint64_t doublings = 0;
+    while (least << (doublings + 1) <= most)
+        doublings++;
+    uint64_t base = least << hr_test_random(p) % (doublings + 1);
+    uint64_t size_bytes = base + hr_test_random(p) % base;
+    return size_bytes < most ? size_bytes : most;
+}
+
+/* ---- patterns -------------------------------------------------------------------------------- */
+
+/* A tile is as large as the least block. All tiles of a block are alike but for their number at the
+ * beginning, so that data which went to another place is noticed, and most of the work is done by
+ * memcpy() and memcmp(). */
+enum { TILE_BYTES = 512 };
+
+static void make_tile(uint64_t seed, uint64_t tile[TILE_BYTES / 8])
+{
+    for (uint64_t i = 0; i < TILE_BYTES / 8; i++) {
+        uint64_t word = ((seed << 8) + i) * UINT64_C(0xBF58476D1CE4E5B9);
+        tile[i] = word ^ word >> 29;
+    }
+}
+
+static uint64_t tile_bytes_at(const hr_test_held *block, uint64_t at)
+{
+    return block->size_bytes - at < TILE_BYTES ? block->size_bytes - at : TILE_BYTES;
+}
+
+static void fill(const hr_test_held *block)
+{
+    uint64_t tile[TILE_BYTES / 8];
+    make_tile(block->seed, tile);
+    for (uint64_t at = 0; at < block->size_bytes; at += TILE_BYTES) {
+        tile[0] = (block->seed << 32) + at;
+        memcpy((uint8_t *)(uintptr_t)block->address + at, tile, tile_bytes_at(block, at));
+    }
+}
+
+static void look_at(const hr_test_held *block)
+{
+    uint64_t tile[TILE_BYTES / 8];
+    make_tile(block->seed, tile);
+    for (uint64_t at = 0; at < block->size_bytes; at += TILE_BYTES) {
+        tile[0] = (block->seed << 32) + at;
+        if (memcmp((const uint8_t *)(uintptr_t)block->address + at, tile,
+                   tile_bytes_at(block, at)) != 0)
+            fail_msg("block %#" PRIx64 " of %" PRIu64 " bytes has lost its data at %" PRIu64,
+                     block->address, block->size_bytes, at);
+    }
+}
+
+void hr_test_look_at_all(const hr_test_patterns *p)
+{
+    for (size_t i = 0; i < p->held_count && p->has_bytes; i++)
+        look_at(&p->held[i]);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+hr_status hr_test_try_to_hold(hr_test_patterns *p, uint64_t size_bytes, hr_stream stream,
+                              hr_device_ptr *out)
+{
+    if (p->held_count == p->held_capacity) {
+        p->held_capacity = p->held_capacity != 0 ? 2 * p->held_capacity : 64;
+        p->held = realloc(p->held, p->held_capacity * sizeof *p->held);
+        assert_non_null(p->held);
+    }
+    hr_device_ptr address = HR_NULL;
+    hr_status status = hr_alloc(p->t.pool, size_bytes, stream, &address);
+    if (status != HR_OK)
+        return status;
+    hr_test_held *block = &p->held[p->held_count++];
+    *block = (hr_test_held){address, size_bytes, p->next_seed++, stream};
+    if (p->has_bytes)
+        fill(block);
+    *out = address;
+    return HR_OK;
+}
+
+hr_device_ptr hr_test_hold(hr_test_patterns *p, uint64_t size_bytes, hr_stream stream)
+{
+    hr_device_ptr address = HR_NULL;
+    hr_test_ok(&p->t, hr_test_try_to_hold(p, size_bytes, stream, &address));
+    return address;
+}
+
+void hr_test_let_go_at(hr_test_patterns *p, size_t index)
+{
+    assert_true(index < p->held_count);
+    hr_test_held block = p->held[index];
+    if (p->has_bytes)
+        look_at(&block);
+    p->held[index] = p->held[--p->held_count];
+    assert_int_equal(hr_free(p->t.pool, block.address), HR_OK);
+}
+
+void hr_test_let_go(hr_test_patterns *p, hr_device_ptr address)
+{
+    size_t index = 0;
+    while (index < p->held_count && p->held[index].address != address)
+        index++;
+    hr_test_let_go_at(p, index);
+    hr_test_ok(&p->t, HR_OK);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+hr_paged_stats hr_test_paged_stats(const hr_test_patterns *p)
+{
+    hr_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(hr_pool_get_paged_stats(p->t.pool, &stats), HR_OK);
+    return stats;
+}
+
+uint64_t hr_test_reserved_bytes(const hr_test_patterns *p)
+{
+    return (uint64_t)hr_test_stats(&p->t).reserved_bytes.all.current;
+}
+
+uint64_t hr_test_live_bytes(const hr_test_patterns *p)
+{
+    return (uint64_t)hr_test_stats(&p->t).active_bytes.all.current;
+}

@@ -1,0 +1,251 @@
+/* test_paged_moves.c - free memory that changes its address: when a miss moves it, what stays of
+ * where it was, and what a trim leaves. */
+#include "engine/paged/paged_engine.h"
+
+#include <stdlib.h>
+
+#include "pool/pool.h"
+#include "support/cmocka_here.h"
+#include "support/pool_fixture.h"
+#include "support/pool_layout.h"
+
+#define UNIT (2 * HR_TEST_MIB)
+
+static const hr_test_pool_setup tiny = {.engine = "headroom",
+                                        .capacity_bytes = 256 * HR_TEST_MIB,
+                                        .idle_share = 0.0001,
+                                        .idle_floor_bytes = UNIT};
+
+static hr_paged_stats paged_stats(const hr_test_pool *t)
+{
+    hr_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(hr_pool_get_paged_stats(t->pool, &stats), HR_OK);
+    return stats;
+}
+
+static uint64_t calls_of(const hr_test_pool *t, hr_device_call kind)
+{
+    return hr_test_call_count(t, kind);
+}
+
+/* ---- a miss ---------------------------------------------------------------------------------- */
+
+/* Holes too small for the request, one by one; together they are its size. */
+static void holes_serve_a_request_that_none_of_them_could(void **state)
+{
+    (void)state;
+    enum { PAIRS = 8 };
+    hr_test_pool t;
+    hr_device_ptr kept[PAIRS], freed[PAIRS];
+    hr_test_pool_open(&t, &tiny);
+    for (int i = 0; i < PAIRS; i++) {
+        freed[i] = hr_test_alloc(&t, 4 * UNIT);
+        kept[i] = hr_test_alloc(&t, 4 * UNIT);
+    }
+    for (int i = 0; i < PAIRS; i++)
+        hr_test_free(&t, freed[i]);
+    int64_t held_bytes = hr_test_stats(&t).reserved_bytes.all.current;
+    hr_device_ptr large = hr_test_alloc(&t, (4 * PAIRS - 8) * UNIT);
+    assert_in_range(hr_test_stats(&t).reserved_bytes.all.current, held_bytes,
+                    held_bytes + (int64_t)UNIT); /* the idle memory that is allowed */
+    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_UNMAP), 0);
+    assert_true(paged_stats(&t).moved_bytes >= (4 * PAIRS - 12) * UNIT);
+    for (int i = 0; i < PAIRS; i++) /* live blocks stay where they are */
+        assert_true(kept[i] + 4 * UNIT <= large || large + (4 * PAIRS - 8) * UNIT <= kept[i]);
+    hr_test_pool_close(&t);
+}
+
+/* Half free handles are of no use to another stream, and are left alone. */
+static void a_handle_with_a_live_block_stays(void **state)
+{
+    (void)state;
+    hr_test_pool t;
+    hr_test_pool_open(&t, &tiny);
+    hr_device_ptr low = hr_test_alloc(&t, HR_TEST_MIB), high = hr_test_alloc(&t, HR_TEST_MIB);
+    assert_int_equal(high, low + HR_TEST_MIB); /* one unit */
+    hr_test_free(&t, low);
+    hr_test_alloc_on(&t, HR_TEST_MIB, 1);
+    assert_int_equal(paged_stats(&t).moved_handles, 0);
+    assert_int_equal(hr_test_stats(&t).reserved_bytes.all.current, 2 * UNIT);
+    assert_int_equal(hr_test_alloc(&t, HR_TEST_MIB), low);
+    hr_test_pool_close(&t);
+}
+
+/* Two shapes of a program, in turns, on the memory of one: after the first round of each nothing is
+ * mapped any more. */
+static void layouts_that_come_again_call_for_no_mapping(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 8 };
+    hr_test_pool t;
+    hr_device_ptr first[2][3];
+    uint64_t mapped = 0;
+    hr_test_pool_open(&t, &tiny);
+    for (int round = 0; round < ROUNDS; round++) {
+        int shape = round % 2;
+        hr_device_ptr blocks[3] = {
+            hr_test_alloc_on(&t, (shape == 0 ? 60 : 24) * HR_TEST_MIB, (hr_stream)shape),
+            hr_test_alloc_on(&t, (shape == 0 ? 30 : 48) * HR_TEST_MIB, (hr_stream)shape),
+            hr_test_alloc_on(&t, (shape == 0 ? 30 : 44) * HR_TEST_MIB, (hr_stream)shape)};
+        for (int i = 0; i < 3; i++) {
+            if (round < 2)
+                first[shape][i] = blocks[i];
+            assert_int_equal(blocks[i], first[shape][i]);
+            hr_test_free(&t, blocks[i]);
+        }
+        if (round == 1)
+            mapped = calls_of(&t, HR_DEVICE_CALL_MAP);
+    }
+    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_MAP), mapped);
+    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_UNMAP), 0);
+    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_SYNCHRONIZE), 0);
+    assert_in_range(hr_test_stats(&t).reserved_bytes.all.peak, 120 * HR_TEST_MIB,
+                    122 * HR_TEST_MIB);
+    hr_test_pool_close(&t);
+}
+
+/* A ghost is nobody's: its memory is used elsewhere. It must not be handed out until that is free.
+ */
+static void a_ghost_is_not_revived_while_its_memory_is_used(void **state)
+{
+    (void)state;
+    hr_test_pool t;
+    hr_test_pool_setup setup = tiny;
+    setup.capacity_bytes = 64 * HR_TEST_MIB;
+    hr_test_pool_open(&t, &setup);
+    hr_device_ptr first = hr_test_alloc_on(&t, 60 * HR_TEST_MIB, 0);
+    hr_test_free(&t, first);
+    hr_device_ptr second = hr_test_alloc_on(&t, 40 * HR_TEST_MIB, 1);
+    hr_test_alloc_fails(&t, 60 * HR_TEST_MIB, 0, HR_ERR_OUT_OF_MEMORY);
+    hr_device_ptr third = hr_test_alloc_on(&t, 20 * HR_TEST_MIB, 0);
+    hr_test_alloc_fails(&t, 20 * HR_TEST_MIB, 0, HR_ERR_OUT_OF_MEMORY);
+    hr_test_free(&t, second);
+    hr_test_free(&t, third);
+    hr_test_free(&t, hr_test_alloc_on(&t, 64 * HR_TEST_MIB, 0));
+    hr_test_pool_close(&t);
+}
+
+/* A window [free, unmapped, ghosts, free] ends in the middle of the last block, and what lies
+ * behind it fills the gap: the ghosts were merged with that block before. */
+static void memory_beside_a_window_is_moved_into_it(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 8 };
+    hr_test_pool t;
+    hr_device_ptr blocks[BLOCKS];
+    hr_test_pool_setup setup = tiny;
+    setup.capacity_bytes = 2 * BLOCKS * UNIT;
+    hr_test_pool_open(&t, &setup);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = hr_test_alloc(&t, 2 * UNIT);
+    assert_int_equal(blocks[BLOCKS - 1], blocks[0] + 2 * (BLOCKS - 1) * UNIT);
+    hr_test_free(&t, blocks[2]);
+    hr_device_ptr other = hr_test_alloc_on(&t, 2 * UNIT, 1);
+    hr_test_trim(&t); /* where block 2 was is nothing now */
+    hr_test_free(&t, blocks[3]);
+    hr_test_free(&t, hr_test_alloc_on(&t, 2 * UNIT, 1)); /* where block 3 was are ghosts */
+    assert_int_equal(paged_stats(&t).retiring_bytes, 2 * UNIT);
+    hr_test_free(&t, blocks[1]);
+    hr_test_free(&t, blocks[4]);
+    hr_test_free(&t, blocks[5]);
+    uint64_t mapped = calls_of(&t, HR_DEVICE_CALL_MAP);
+
+    assert_int_equal(hr_test_alloc(&t, 8 * UNIT), blocks[1]);
+    assert_int_equal(calls_of(&t, HR_DEVICE_CALL_MAP), mapped + 2);
+    assert_int_equal(hr_test_stats(&t).num_alloc_retries, 0);
+    hr_test_expect_blocks(&t, HR_TEST_LIVE(blocks[0], 2 * UNIT), HR_TEST_LIVE(blocks[1], 8 * UNIT),
+                          HR_TEST_LIVE(blocks[6], 2 * UNIT), HR_TEST_LIVE(blocks[7], 2 * UNIT),
+                          HR_TEST_LIVE(other, 2 * UNIT));
+    hr_test_pool_close(&t);
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static void a_move_is_told_as_unmapped_here_and_mapped_there(void **state)
+{
+    (void)state;
+    hr_test_pool t;
+    hr_test_pool_setup setup = tiny;
+    setup.capacity_bytes = UNIT;
+    hr_test_pool_open(&t, &setup);
+    hr_device_ptr first = hr_test_alloc_on(&t, HR_TEST_MIB, 0);
+    hr_test_free(&t, first);
+    hr_test_forget_events(&t);
+    hr_device_ptr second = hr_test_alloc_on(&t, HR_TEST_MIB, 1);
+    hr_test_expect_events(&t, {HR_ACTION_SEGMENT_UNMAP, first, UNIT},
+                          {HR_ACTION_SEGMENT_MAP, second, UNIT},
+                          {HR_ACTION_ALLOC, second, HR_TEST_MIB});
+    hr_test_expect_blocks(&t, HR_TEST_LIVE(second, HR_TEST_MIB),
+                          HR_TEST_FREE(second + HR_TEST_MIB, HR_TEST_MIB));
+    hr_block_place place;
+    hr_test_refused(&t, hr_pool_find(t.pool, first, &place), HR_ERR_UNKNOWN_ADDRESS);
+    hr_test_ok(&t, hr_pool_find(t.pool, second + 5, &place));
+    assert_int_equal(place.segment_address, second);
+    assert_int_equal(place.segment_bytes, UNIT);
+    assert_true(place.is_expandable);
+    hr_test_free(&t, second);
+    hr_test_forget_events(&t);
+    assert_int_equal(hr_test_alloc_on(&t, HR_TEST_MIB, 0), first); /* revived: told all the same */
+    hr_test_expect_events(&t, {HR_ACTION_SEGMENT_UNMAP, second, UNIT},
+                          {HR_ACTION_SEGMENT_MAP, first, UNIT},
+                          {HR_ACTION_ALLOC, first, HR_TEST_MIB});
+    hr_test_pool_close(&t);
+}
+
+/* ---- trim ------------------------------------------------------------------------------------ */
+
+static void a_trim_leaves_nothing_of_an_idle_pool(void **state)
+{
+    (void)state;
+    hr_test_pool t;
+    hr_test_pool_open(&t, &tiny);
+    for (int round = 0; round < 3; round++) {
+        for (hr_stream stream = 0; stream < 4; stream++) {
+            hr_test_free(&t, hr_test_alloc_on(&t, 50 * HR_TEST_MIB, stream));
+            hr_test_free(&t, hr_test_alloc_on(&t, 5000, stream));
+        }
+        assert_true(paged_stats(&t).retiring_bytes > 0);
+        hr_test_trim(&t);
+        hr_test_expect_no_blocks(&t);
+        assert_int_equal(hr_test_calls(&t).in_use_bytes, 0);
+        assert_int_equal(paged_stats(&t).retiring_bytes, 0);
+        assert_int_equal(paged_stats(&t).handle_count, 0);
+        assert_int_equal(calls_of(&t, HR_DEVICE_CALL_RESERVE),
+                         calls_of(&t, HR_DEVICE_CALL_UNRESERVE));
+        assert_int_equal(calls_of(&t, HR_DEVICE_CALL_MAP), calls_of(&t, HR_DEVICE_CALL_UNMAP));
+        assert_null(t.pool->engine->segments);
+    }
+    hr_test_pool_close(&t);
+}
+
+static void a_trim_keeps_what_live_blocks_touch_and_gives_the_rest_back(void **state)
+{
+    (void)state;
+    hr_test_pool t;
+    hr_test_pool_open(&t, &tiny);
+    hr_device_ptr small = hr_test_alloc(&t, 5000), other_small = hr_test_alloc_on(&t, 5000, 1);
+    hr_test_free(&t, hr_test_alloc(&t, 100 * HR_TEST_MIB));
+    hr_test_free(&t, hr_test_alloc_on(&t, 100 * HR_TEST_MIB, 1));
+    hr_test_free(&t, other_small);
+    hr_test_trim(&t);
+    assert_int_equal(hr_test_stats(&t).reserved_bytes.all.current, UNIT);
+    hr_test_expect_blocks(&t, HR_TEST_LIVE(small, 5120), HR_TEST_FREE(small + 5120, UNIT - 5120));
+    assert_int_equal(paged_stats(&t).handle_count, 1);
+    assert_int_equal(paged_stats(&t).retiring_bytes, 0);
+    hr_test_pool_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holes_serve_a_request_that_none_of_them_could),
+        cmocka_unit_test(a_handle_with_a_live_block_stays),
+        cmocka_unit_test(layouts_that_come_again_call_for_no_mapping),
+        cmocka_unit_test(a_ghost_is_not_revived_while_its_memory_is_used),
+        cmocka_unit_test(memory_beside_a_window_is_moved_into_it),
+        cmocka_unit_test(a_move_is_told_as_unmapped_here_and_mapped_there),
+        cmocka_unit_test(a_trim_leaves_nothing_of_an_idle_pool),
+        cmocka_unit_test(a_trim_keeps_what_live_blocks_touch_and_gives_the_rest_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

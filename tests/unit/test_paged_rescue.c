@@ -1,0 +1,486 @@
+/* test_paged_rescue.c - live data copied to other pages: when, when not, and that nobody notices.
+ *
+ * On the host device, whose addresses can be read through: a block's address stays, and so does
+ * every byte of it. */
+#include "engine/paged/paged_engine.h"
+
+#include <stdlib.h>
+
+#include "pool/pool.h"
+#include "support/cmocka_here.h"
+#include "support/patterned_pool.h"
+
+#define UNIT (64 * HR_TEST_KIB) /* of the host device */
+#define MIB HR_TEST_MIB
+
+static const hr_test_pool_setup on_a_full_device = {
+    .engine = "headroom:rescue", .on_host = true, .capacity_bytes = 14 * MIB};
+
+static const hr_test_pool_setup under_a_fraction = {
+    .engine = "headroom:rescue", .on_host = true, .capacity_bytes = 32 * MIB, .fraction = 0.5};
+
+static hr_test_spy spy; /* one at a time */
+
+/* ---- a scene --------------------------------------------------------------------------------- */
+
+/* Handles of several MiB, with blocks of 1.5 MiB here and there: two units and more are free in
+ * each, but hardly a handle is. Blocks lie inside one handle and across two. */
+static void scatter(hr_test_patterns *p, hr_stream stream)
+{
+    hr_device_ptr dropped[9] = {HR_NULL};
+    hr_test_free(&p->t, hr_test_alloc_on(&p->t, 14 * MIB, stream));
+    for (int i = 0; i < 9; i++) {
+        if (i == 1 || i == 2 || i == 4 || i == 6)
+            hr_test_hold(p, 24 * UNIT - (uint64_t)i * 1000, stream);
+        else
+            dropped[i] = hr_test_alloc_on(&p->t, 24 * UNIT - (uint64_t)i * 1000, stream);
+    }
+    for (int i = 0; i < 9; i++)
+        hr_test_free(&p->t, dropped[i]); /* HR_NULL is nothing */
+    assert_int_equal(p->asked, 0);
+}
+
+static uint64_t copied_bytes(const hr_test_patterns *p)
+{
+    return hr_test_paged_stats(p).copied_bytes;
+}
+
+/* ---- served ---------------------------------------------------------------------------------- */
+
+static void a_request_that_moves_alone_cannot_serve_is_served_by_copying(void **state)
+{
+    (void)state;
+    static const hr_test_pool_setup *const setups[] = {&on_a_full_device, &under_a_fraction};
+    for (int i = 0; i < 2; i++) {
+        hr_test_pool_setup moves = *setups[i];
+        moves.engine = "headroom";
+        hr_test_patterns p;
+        hr_test_patterns_open(&p, &moves);
+        scatter(&p, 0);
+        hr_test_alloc_fails(&p.t, (i == 0 ? 7 : 9) * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+        assert_int_equal(p.asked, 0); /* in mode moves nobody is asked */
+        assert_int_equal(hr_test_paged_stats(&p).refused_copies, 0);
+        hr_test_patterns_close(&p);
+
+        hr_test_patterns_open(&p, setups[i]);
+        scatter(&p, 0);
+        hr_test_hold(&p, (i == 0 ? 7 : 9) * MIB, 1);
+        assert_true(p.entered >= 1 && p.left == p.entered);
+        assert_true(copied_bytes(&p) >= MIB);
+        assert_int_equal(hr_test_paged_stats(&p).copies, p.entered);
+        assert_true(hr_test_calls(&p.t).peak_use_bytes <= (i == 0 ? 14 : 16) * MIB);
+        hr_test_look_at_all(&p);
+        hr_test_patterns_close(&p);
+    }
+}
+
+/* The caller's own stream, too. */
+static void a_request_of_the_same_stream_is_served_by_copying(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &on_a_full_device);
+    scatter(&p, 0);
+    hr_test_hold(&p, 7 * MIB, 0);
+    assert_true(copied_bytes(&p) >= MIB);
+    hr_test_look_at_all(&p);
+    while (p.held_count != 0)
+        hr_test_let_go(&p, p.held[0].address);
+    hr_test_hold(&p, 14 * MIB, 0); /* nothing is lost of it */
+    hr_test_patterns_close(&p);
+}
+
+/* Given back, but used by another stream still: in mode tight they are not waited for, and go along
+ * with the rest. */
+static void pending_blocks_are_copied_as_live_ones(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_pool_setup setup = {.engine = "headroom:tight",
+                                .on_host = true,
+                                .capacity_bytes = 64 * MIB,
+                                .manual_streams = true,
+                                .idle_share = 0.0001,
+                                .idle_floor_bytes = 2 * UNIT};
+    hr_test_patterns_open(&p, &setup);
+    scatter(&p, 0);
+    for (size_t i = 0; i < p.held_count; i++) {
+        hr_test_ok(&p.t, hr_record_stream(p.t.pool, p.held[i].address, 7));
+        assert_int_equal(hr_free(p.t.pool, p.held[i].address), HR_OK);
+    }
+    hr_device_ptr large = hr_test_alloc_on(&p.t, 7 * MIB, 1);
+    assert_true(copied_bytes(&p) >= MIB);
+    hr_test_look_at_all(&p); /* stream 7 would read them still */
+    hr_test_free(&p.t, large);
+    p.held_count = 0;
+    assert_int_equal(hr_device_complete(p.t.device, 7), HR_OK);
+    hr_test_patterns_close(&p);
+}
+
+/* As large as the limit itself: what is kept for copying is no use if nothing is to be copied. */
+static void the_whole_limit_can_be_used(void **state)
+{
+    (void)state;
+    static const char *const engines[] = {"headroom", "headroom:rescue", "headroom:tight"};
+    for (int i = 0; i < 3; i++) {
+        hr_test_pool_setup setup = under_a_fraction;
+        hr_test_patterns p;
+        setup.engine = engines[i];
+        hr_test_patterns_open(&p, &setup);
+        hr_test_hold(&p, 16 * MIB, 0);
+        assert_int_equal(hr_test_reserved_bytes(&p), 16 * MIB);
+        hr_test_alloc_fails(&p.t, 512, 0, HR_ERR_OUT_OF_MEMORY);
+        hr_test_patterns_close(&p);
+    }
+}
+
+/* ---- not served ------------------------------------------------------------------------------ */
+
+static void without_a_safe_point_nothing_is_copied(void **state)
+{
+    (void)state;
+    hr_test_pool t;
+    hr_paged_stats stats = {.struct_size = sizeof stats};
+    hr_device_ptr dropped[9];
+    hr_test_pool_open(&t, &on_a_full_device);
+    hr_test_free(&t, hr_test_alloc(&t, 14 * MIB));
+    for (int i = 0; i < 9; i++)
+        dropped[i] = hr_test_alloc(&t, 24 * UNIT);
+    for (int i = 0; i < 9; i += 2)
+        hr_test_free(&t, dropped[i]);
+    hr_test_alloc_fails(&t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(hr_pool_get_paged_stats(t.pool, &stats), HR_OK);
+    assert_int_equal(stats.refused_copies, 1);
+    assert_int_equal(stats.copied_bytes, 0);
+    hr_test_pool_close(&t);
+}
+
+static void where_the_program_says_no_nothing_is_copied(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &on_a_full_device);
+    scatter(&p, 0);
+    p.refuses = true;
+    for (unsigned i = 1; i <= 3; i++) {
+        hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+        assert_int_equal(p.asked, i);
+        assert_int_equal(hr_test_paged_stats(&p).refused_copies, i);
+    }
+    assert_int_equal(copied_bytes(&p), 0);
+    assert_int_equal(p.left, 0);
+    p.refuses = false;
+    hr_test_hold(&p, 7 * MIB, 1);
+    hr_test_patterns_close(&p);
+}
+
+static void nobody_is_asked_while_the_pool_can_grow(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_pool_setup setup = on_a_full_device;
+    setup.capacity_bytes = 64 * MIB;
+    hr_test_patterns_open(&p, &setup);
+    scatter(&p, 0);
+    for (int i = 0; i < 4; i++)
+        hr_test_hold(&p, 8 * MIB, 1);
+    assert_int_equal(p.asked, 0);
+    assert_int_equal(copied_bytes(&p), 0);
+    hr_test_patterns_close(&p);
+}
+
+/* ---- while the program is asked -------------------------------------------------------------- */
+
+static void use_the_pool(hr_test_patterns *p)
+{
+    hr_device_ptr address = HR_NULL;
+    assert_int_equal(hr_pool_check(p->t.pool), HR_OK);
+    if (p->asked != 1)
+        return;
+    hr_test_let_go_at(p, 0);
+    assert_int_equal(hr_alloc(p->t.pool, 5000, 3, &address), HR_OK);
+    assert_int_equal(hr_free(p->t.pool, address), HR_OK);
+    assert_int_equal(hr_pool_trim(p->t.pool), HR_OK);
+    assert_int_equal(hr_pool_check(p->t.pool), HR_OK);
+}
+
+/* The pool's lock is not held, and everything is looked at anew afterwards. */
+static void the_pool_can_be_used_while_the_program_is_asked(void **state)
+{
+    (void)state;
+    for (int refuses = 0; refuses < 2; refuses++) {
+        hr_test_patterns p;
+        hr_test_patterns_open(&p, &on_a_full_device);
+        scatter(&p, 0);
+        p.when_asked = use_the_pool;
+        p.refuses = refuses != 0;
+        hr_device_ptr address = HR_NULL;
+        hr_status status = hr_test_try_to_hold(&p, 8 * MIB, 1, &address);
+        hr_test_refused(&p.t, status, refuses ? HR_ERR_OUT_OF_MEMORY : HR_OK);
+        assert_int_equal(p.left, p.entered);
+        hr_test_look_at_all(&p);
+        hr_test_patterns_close(&p);
+    }
+}
+
+static void fail_the_pool(hr_test_patterns *p)
+{
+    hr_device_ptr none = HR_NULL;
+    if (p->asked != 1)
+        return;
+    hr_test_let_go_at(p, 0); /* there is something to map then */
+    spy.refused_accesses = 1;
+    spy.refused_unmaps = 1;
+    assert_int_equal(hr_alloc(p->t.pool, 4000, 3, &none), HR_ERR_DEVICE);
+    assert_true(hr_test_paged_stats(p).is_failed);
+}
+
+static void a_pool_that_fails_meanwhile_copies_nothing(void **state)
+{
+    (void)state;
+    for (int refuses = 0; refuses < 2; refuses++) {
+        hr_test_pool_setup setup = on_a_full_device;
+        hr_device_ptr address = HR_NULL;
+        hr_test_patterns p;
+        spy = (hr_test_spy){.call_count = 0};
+        setup.spy = &spy;
+        hr_test_patterns_open(&p, &setup);
+        scatter(&p, 0);
+        p.when_asked = fail_the_pool;
+        p.refuses = refuses != 0;
+        assert_int_equal(hr_test_try_to_hold(&p, 7 * MIB, 1, &address), HR_ERR_DEVICE);
+        assert_int_equal(p.asked, 1);
+        assert_int_equal(p.left, p.entered);
+        assert_int_equal(copied_bytes(&p), 0);
+        assert_int_equal(hr_test_spy_count(&spy, HR_TEST_SYNCHRONIZE), 0);
+        hr_test_look_at_all(&p);
+        hr_pool_destroy(p.t.pool);
+        assert_int_equal(hr_test_calls(&p.t).in_use_bytes, 0);
+        hr_device_destroy(p.t.device);
+        free(p.t.events);
+        hr_test_patterns_forget(&p);
+    }
+}
+
+static size_t calls_before;
+
+static size_t marks_since(size_t first_call, hr_stream stream)
+{
+    size_t count = 0;
+    for (size_t i = first_call; i < spy.call_count; i++)
+        count += spy.calls[i].call == HR_TEST_EVENT_RECORD && spy.calls[i].stream == stream;
+    return count;
+}
+
+/* Another request marks stream 0; then memory comes free that stream 0 used until now. */
+static void mark_and_free(hr_test_patterns *p)
+{
+    hr_device_ptr address = HR_NULL;
+    if (p->asked != 1)
+        return;
+    hr_test_let_go_at(p, 0);
+    size_t first_call = spy.call_count;
+    assert_int_equal(hr_alloc(p->t.pool, 10 * MIB, 3, &address), HR_OK);
+    assert_int_equal(marks_since(first_call, 0), 1);
+    while (p->held_count != 0)
+        hr_test_let_go_at(p, 0);
+    calls_before = spy.call_count;
+}
+
+/* A mark that another request made meanwhile says nothing about work queued after it. */
+static void marks_of_other_requests_are_not_taken_for_ones_own(void **state)
+{
+    (void)state;
+    hr_test_pool_setup setup = on_a_full_device;
+    hr_device_ptr address = HR_NULL;
+    hr_test_patterns p;
+    spy = (hr_test_spy){.call_count = 0};
+    setup.spy = &spy;
+    setup.capacity_bytes = 32 * MIB;
+    setup.engine = "headroom:tight";
+    setup.idle_share = 0.0001;
+    setup.idle_floor_bytes = UNIT;
+    hr_test_patterns_open(&p, &setup);
+    scatter(&p, 0);
+    p.when_asked = mark_and_free;
+    p.refuses = true;
+    hr_test_ok(&p.t, hr_test_try_to_hold(&p, 9 * MIB, 1, &address));
+    assert_true(p.asked >= 1);
+    size_t crossed = 0;
+    for (size_t i = calls_before; i < spy.call_count; i++)
+        crossed += spy.calls[i].call == HR_TEST_STREAM_WAIT_EVENT && spy.calls[i].stream == 1;
+    assert_true(crossed >= 1);
+    assert_int_equal(marks_since(calls_before, 0), 1);
+    hr_test_patterns_close(&p);
+}
+
+/* ---- what stays where it is ------------------------------------------------------------------ */
+
+/* The physical memory under an address. */
+static hr_handle memory_at(const hr_test_patterns *p, hr_device_ptr address)
+{
+    hr__engine *base = p->t.pool->engine;
+    const hr__block *block = hr__engine_find(base, address);
+    return hr__paged_place_at(hr__paged_of(base), block->segment, address)->handle->device_handle;
+}
+
+static void pinned_memory_is_never_copied(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &on_a_full_device);
+    scatter(&p, 0);
+    hr_handle before[4];
+    for (size_t i = 0; i < 4; i++) {
+        hr_test_ok(&p.t, hr_pool_pin(p.t.pool, p.held[i].address));
+        before[i] = memory_at(&p, p.held[i].address);
+    }
+    hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(copied_bytes(&p), 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(memory_at(&p, p.held[i].address), before[i]);
+    for (size_t i = 0; i < 4; i++)
+        hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, p.held[i].address));
+    hr_test_hold(&p, 7 * MIB, 1);
+    assert_true(copied_bytes(&p) != 0);
+    hr_test_patterns_close(&p);
+}
+
+/* Graphs know the addresses of their pool, and replay when they like: but not at a safe point, so
+ * that it is the pool in use that is left alone. */
+static void private_pools_in_use_are_never_copied(void **state)
+{
+    (void)state;
+    const hr_private_id graph = {1, 2};
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &on_a_full_device);
+    hr_test_ok(&p.t, hr_private_pool_begin(p.t.pool, graph, NULL, NULL));
+    scatter(&p, 0);
+    hr_test_ok(&p.t, hr_private_pool_end(p.t.pool, graph));
+    hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(copied_bytes(&p), 0);
+    hr_test_ok(&p.t, hr_private_pool_release(p.t.pool, graph));
+    hr_test_hold(&p, 7 * MIB, 1);
+    assert_true(copied_bytes(&p) != 0);
+    hr_test_patterns_close(&p);
+}
+
+static bool is_stream_0(void *context, hr_stream stream)
+{
+    (void)context;
+    return stream == 0;
+}
+
+/* To wait for the device would break the capture, so that nobody is even asked. */
+static void while_any_stream_is_captured_nothing_is_copied(void **state)
+{
+    (void)state;
+    const hr_private_id graph = {1, 2};
+    hr_test_pool_setup setup = on_a_full_device;
+    hr_test_patterns p;
+    spy = (hr_test_spy){.call_count = 0};
+    setup.spy = &spy;
+    setup.torch_version = "2.13"; /* before that every stream counts as captured */
+    hr_test_patterns_open(&p, &setup);
+    scatter(&p, 0);
+    hr_test_ok(&p.t, hr_private_pool_begin(p.t.pool, graph, is_stream_0, NULL));
+    assert_int_equal(hr_device_set_capturing(p.t.device, 0, true), HR_OK);
+    hr_test_spy_forget(&spy);
+    hr_test_alloc_fails(&p.t, 7 * MIB, 1, HR_ERR_OUT_OF_MEMORY);
+    assert_int_equal(hr_test_spy_count(&spy, HR_TEST_SYNCHRONIZE), 0);
+    assert_int_equal(p.asked, 0);
+    assert_int_equal(hr_test_paged_stats(&p).refused_copies, 1);
+    assert_int_equal(hr_device_set_capturing(p.t.device, 0, false), HR_OK);
+    hr_test_ok(&p.t, hr_private_pool_end(p.t.pool, graph));
+    hr_test_hold(&p, 7 * MIB, 1);
+    assert_true(copied_bytes(&p) != 0);
+    hr_test_patterns_close(&p);
+}
+
+/* ---- mode tight ------------------------------------------------------------------------------ */
+
+static void tight_copies_before_it_grows_beyond_its_share(void **state)
+{
+    (void)state;
+    hr_test_pool_setup setup = {.engine = "headroom:tight",
+                                .on_host = true,
+                                .capacity_bytes = 64 * MIB,
+                                .idle_share = 0.0001,
+                                .idle_floor_bytes = 2 * UNIT};
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &setup);
+    scatter(&p, 0);
+    assert_int_equal(hr_test_reserved_bytes(&p), 14 * MIB);
+    hr_test_hold(&p, 7 * MIB, 1);
+    assert_true(p.entered >= 1);
+    assert_true(copied_bytes(&p) != 0);
+    assert_in_range(hr_test_reserved_bytes(&p), 13 * MIB, 14 * MIB + 2 * UNIT);
+    hr_test_look_at_all(&p);
+    p.refuses = true; /* then it grows, as the other modes do */
+    hr_test_hold(&p, 9 * MIB, 4);
+    assert_true(hr_test_reserved_bytes(&p) > 16 * MIB);
+    hr_test_patterns_close(&p);
+}
+
+/* Whatever the program does, where copying is always granted, and the floor has some units for each
+ * of the four lanes: what blocks leave of the pages at their ends is idle, however pages share. */
+static void tight_holds_no_more_than_its_share(void **state)
+{
+    (void)state;
+    static const uint64_t floors[] = {16 * UNIT, 20 * UNIT, 24 * UNIT};
+    uint64_t copied = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        const double share = 0.0001;
+        uint64_t floor_bytes = floors[seed % 3], most_reserved = 0;
+        hr_test_patterns p;
+        hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom:tight",
+                                                        .on_host = true,
+                                                        .capacity_bytes = 256 * MIB,
+                                                        .idle_share = share,
+                                                        .idle_floor_bytes = floor_bytes});
+        p.random = seed * UINT64_C(0xD1342543DE82EF95);
+        for (int step = 0; step < 1200; step++) {
+            if (p.held_count != 0 && hr_test_random(&p) % 100 < (step % 400 < 200 ? 42 : 58))
+                hr_test_let_go_at(&p, hr_test_random(&p) % p.held_count);
+            else
+                hr_test_hold(&p, hr_test_random_size(&p, 512, 3 * MIB), hr_test_random(&p) % 2);
+            uint64_t peak_bytes = (uint64_t)hr_test_stats(&p.t).active_bytes.all.peak;
+            uint64_t share_bytes = (uint64_t)(share * (double)peak_bytes);
+            uint64_t allowed = peak_bytes + (share_bytes > floor_bytes ? share_bytes : floor_bytes);
+            uint64_t reserved = hr_test_reserved_bytes(&p);
+            if (reserved > allowed)
+                fail_msg("seed %llu, step %d: %llu bytes reserved, %llu allowed",
+                         (unsigned long long)seed, step, (unsigned long long)reserved,
+                         (unsigned long long)allowed);
+            most_reserved = reserved > most_reserved ? reserved : most_reserved;
+            hr_test_forget_events(&p.t);
+        }
+        copied += copied_bytes(&p);
+        assert_true(most_reserved < 250 * MIB); /* it is the share that held it, not the device */
+        hr_test_look_at_all(&p);
+        hr_test_patterns_close(&p);
+    }
+    assert_true(copied != 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_that_moves_alone_cannot_serve_is_served_by_copying),
+        cmocka_unit_test(a_request_of_the_same_stream_is_served_by_copying),
+        cmocka_unit_test(pending_blocks_are_copied_as_live_ones),
+        cmocka_unit_test(the_whole_limit_can_be_used),
+        cmocka_unit_test(without_a_safe_point_nothing_is_copied),
+        cmocka_unit_test(where_the_program_says_no_nothing_is_copied),
+        cmocka_unit_test(nobody_is_asked_while_the_pool_can_grow),
+        cmocka_unit_test(the_pool_can_be_used_while_the_program_is_asked),
+        cmocka_unit_test(a_pool_that_fails_meanwhile_copies_nothing),
+        cmocka_unit_test(marks_of_other_requests_are_not_taken_for_ones_own),
+        cmocka_unit_test(pinned_memory_is_never_copied),
+        cmocka_unit_test(private_pools_in_use_are_never_copied),
+        cmocka_unit_test(while_any_stream_is_captured_nothing_is_copied),
+        cmocka_unit_test(tight_copies_before_it_grows_beyond_its_share),
+        cmocka_unit_test(tight_holds_no_more_than_its_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
