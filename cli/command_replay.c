@@ -63,13 +63,15 @@ static void add_confs(replay_order *order, const argument_values *confs)
         order->runs[order->options.run_count++] = (hr_replay_run){"conf", confs->items[i]};
 }
 
-/* step, phase, or every how many steps. */
+/* step, phase, every how many steps; or never. */
 static bool read_empty_cache(replay_order *order, const char *command_name, const char *text)
 {
     uint64_t every = 0;
     if (text == NULL)
         return true;
-    if (strcmp(text, "step") == 0) {
+    if (strcmp(text, "never") == 0) {
+        order->options.empty_cache = HR_EMPTY_CACHE_NEVER;
+    } else if (strcmp(text, "step") == 0) {
         order->options.empty_cache = HR_EMPTY_CACHE_STEPS;
         every = 1;
     } else if (strcmp(text, "phase") == 0) {
@@ -77,9 +79,9 @@ static bool read_empty_cache(replay_order *order, const char *command_name, cons
     } else if (arguments_read_number(text, &every) && every > 0) {
         order->options.empty_cache = HR_EMPTY_CACHE_STEPS;
     } else {
-        arguments_refuse(command_name,
-                         "--empty-cache: expected step, phase or a number of steps, not '%s'",
-                         text);
+        arguments_refuse(
+            command_name,
+            "--empty-cache: expected step, phase, never or a number of steps, not '%s'", text);
         return false;
     }
     order->options.empty_cache_every = every;

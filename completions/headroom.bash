@@ -13,9 +13,9 @@ _headroom_words() {
 
 # The last name in a list with commas between.
 _headroom_policies() {
-    local before=''
+    local before='' names='native expandable recorded headroom headroom:rescue headroom:tight'
     [[ $1 == *,* ]] && before=${1%,*},
-    mapfile -t COMPREPLY < <(compgen -P "$before" -W 'native expandable recorded' -- "${1##*,}")
+    mapfile -t COMPREPLY < <(compgen -P "$before" -W "$names" -- "${1##*,}")
     compopt -o nospace 2>/dev/null
 }
 
@@ -43,10 +43,12 @@ _headroom() {
     verify) options='--expect --help --json --torch' ;;
     *) return ;;
     esac
+    [[ $word == : ]] && before=: word='' # bash cuts words at colons
     case $before in
+    :) _headroom_words "$word" 'rescue tight' ;; # of headroom:rescue
     --card) _headroom_words "$word" '8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB' ;;
     --conf | --device | --top) ;;
-    --empty-cache) _headroom_words "$word" 'step phase' ;;
+    --empty-cache) _headroom_words "$word" 'step phase never' ;;
     --expect) _headroom_files "$word" ;;
     --policy) _headroom_policies "$word" ;;
     --torch) _headroom_words "$word" "$versions" ;;

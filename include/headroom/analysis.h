@@ -214,14 +214,20 @@ HR_API void hr_verify_result_free(hr_verify_result *result);
 
 /* ---- replay ---------------------------------------------------------------------------------- */
 
+/* Calls of empty_cache() that the program made are played as they were recorded, unless NEVER;
+ * STEPS and PHASES add some. */
 typedef enum hr_empty_cache {
-    HR_EMPTY_CACHE_NEVER,
+    HR_EMPTY_CACHE_AS_RECORDED,
+    HR_EMPTY_CACHE_NEVER, /* what if they were removed? Where nothing but a private pool's memory
+                             went, as when a MemPool is destroyed, it goes all the same */
     HR_EMPTY_CACHE_STEPS, /* after every `empty_cache_every`-th training step */
     HR_EMPTY_CACHE_PHASES /* where the kind of work changes: training to evaluation and back */
 } hr_empty_cache;
 
 /* One run to make. `policy`: "native" (PyTorch's defaults), "expandable"
- * (expandable_segments:True), "recorded" (the file's own settings), "conf" (with `conf`). */
+ * (expandable_segments:True), "recorded" (the file's own settings), "conf" (with `conf`); or this
+ * library's own engine in place of PyTorch's allocator, "headroom", "headroom:rescue" or
+ * "headroom:tight" (headroom.h). */
 typedef struct hr_replay_run {
     const char *policy;
     const char *conf; /* of "conf"; else NULL */
@@ -229,7 +235,7 @@ typedef struct hr_replay_run {
 
 typedef struct hr_replay_options {
     size_t struct_size;
-    const hr_replay_run *runs; /* NULL: recorded, native and expandable, each setting once */
+    const hr_replay_run *runs; /* NULL: recorded, native, expandable and headroom, each once */
     size_t run_count;
     const char *torch_version; /* NULL as above */
     int device;                /* HR_BUSIEST_DEVICE */
@@ -254,11 +260,12 @@ typedef struct hr_replay_result {
     bool is_complete;     /* never ran out of memory */
     uint64_t events_done; /* how far it got */
     uint64_t peak_reserved_bytes;
-    uint64_t peak_live_bytes; /* reached by this run: less than the recording's if it ended early */
+    uint64_t peak_live_bytes; /* reached by this run: less than the recording's if it ended early,
+                                 more if all that failed there was served */
     uint64_t peak_allocated_bytes; /* live as this setting rounds */
     double ratio;                  /* peak reserved / peak live, both of this run */
     uint64_t retries;
-    uint64_t trims; /* empty_cache() calls inserted */
+    uint64_t trims; /* empty_cache() calls inserted: STEPS, PHASES */
     bool has_oom;
     uint64_t oom_event;       /* of the trace */
     uint64_t oom_tried_bytes; /* what the device was asked for */
@@ -268,6 +275,17 @@ typedef struct hr_replay_result {
     uint64_t device_ns;           /* by the measured cost of each call */
     uint64_t longest_stall_ns;    /* the dearest moment: a request with all its calls */
     uint64_t smallest_card_bytes; /* HR_UNKNOWN: not asked for, or none */
+
+    /* After the first quarter of the events, when most memory has been taken: device_ns, and how
+     * long that took by the recorded times, up to where the run ended. HR_UNKNOWN: it ended before;
+     * the recording has no times. */
+    uint64_t settled_device_ns;
+    uint64_t settled_duration_ns;
+
+    /* Policies "headroom...": free memory that changed its address or stream, and live data that
+     * went to other pages, at safe points that are taken for granted. */
+    uint64_t moved_bytes;
+    uint64_t copied_bytes;
 } hr_replay_result;
 
 typedef struct hr_replay_report {

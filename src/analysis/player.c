@@ -11,8 +11,20 @@
  *
  * Why a complete free is looked for at once, and not left to the next request: two that complete in
  * the same request are then found in the order of the script, where PyTorch's own order, that of a
- * hash table, is not ours. Looking is a request for an address that nobody has. */
+ * hash table, is not ours. Looking is a request for an address that nobody has.
+ *
+ * The script's own streams. PyTorch's rules record events on made-up streams only, and the script
+ * says when those are complete. Engine "headroom" also records events where its requests are, to
+ * know when a page that it moved is past its last use, and no recording says how far the device
+ * lagged behind the program. It lags by up to HR__PLAYER_LAG_OPS operations here, a number chosen
+ * and not measured: whenever so many were played, all that was queued before is done.
+ * Engine torch has no such events, and is played in one go.
+ *
+ * Safe points, for engines that copy live data, are always granted: a replay has no kernels that
+ * could be in the way. */
 #include "analysis/player.h"
+
+#include <string.h>
 
 #include "base/checked_math.h" /* hr__max_u64 */
 #include "base/error.h"
@@ -74,18 +86,33 @@ static hr_status make_unsplit_pools(hr__player *player, const bool *is_unsplit)
     return HR_OK;
 }
 
+static bool grant_safe_point(void *context)
+{
+    (void)context;
+    return true;
+}
+
+static void end_safe_point(void *context)
+{
+    (void)context;
+}
+
 static hr_status make_pool(hr__player *player, const hr__player_options *options)
 {
     const hr_pool_options pool_options = {
         .struct_size = sizeof pool_options,
+        .engine = options->engine,
         .conf = options->conf,
         .torch_version = options->torch_version,
+        .safe_point = {.enter = grant_safe_point, .leave = end_safe_point},
     };
     HR__TRY(hr_pool_create(player->device, &pool_options, &player->pool));
+    player->has_lag = options->engine != NULL && strcmp(options->engine, "torch") != 0;
     if (options->fraction < 1.0)
         HR__TRY(hr_pool_set_fraction(player->pool, options->fraction));
     player->has_sink = options->sink != NULL;
-    player->trims_alone = options->trims_alone;
+    player->trims_alone = options->trims_alone || options->skips_empty_cache;
+    player->skips_empty_cache = options->skips_empty_cache;
     if (player->has_sink)
         HR__TRY(hr_pool_set_sink(player->pool, options->sink));
     return make_unsplit_pools(player, options->is_unsplit);
@@ -154,6 +181,14 @@ static hr_status complete(hr__player *player, const hr__script_op *op)
     return HR_OK;
 }
 
+static hr_status complete_own_streams(hr__player *player)
+{
+    const hr__model *model = player->script->model;
+    for (size_t i = 0; i < model->stream_count; i++)
+        HR__TRY(hr_device_complete(player->device, model->streams[i]));
+    return HR_OK;
+}
+
 /* ---- other rare operations ------------------------------------------------------------------- */
 
 static void note_stall(hr__player *player, uint64_t stall_ns)
@@ -196,6 +231,8 @@ static hr_status release_private_pool(hr__player *player, uint16_t pool)
 
 static hr_status trim(hr__player *player, uint16_t pool)
 {
+    if (pool == HR__DEFAULT_POOL && player->skips_empty_cache)
+        return HR_OK;
     return pool == HR__DEFAULT_POOL || !player->trims_alone
                ? hr_pool_trim(player->pool)
                : hr_private_pool_trim(player->pool, player->script->pools[pool]);
@@ -251,7 +288,7 @@ hr_status hr__player_trim(hr__player *player)
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-hr_status hr__player_play(hr__player *player, size_t first, size_t end, size_t *stopped)
+static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, size_t *stopped)
 {
     const hr__script_op *ops = player->script->ops;
     const hr_stream *streams = player->script->model->streams;
@@ -280,5 +317,22 @@ hr_status hr__player_play(hr__player *player, size_t first, size_t end, size_t *
             break;
     }
     *stopped = i;
+    return status;
+}
+
+hr_status hr__player_play(hr__player *player, size_t first, size_t end, size_t *stopped)
+{
+    if (!player->has_lag)
+        return play_in_one_go(player, first, end, stopped);
+    hr_status status = HR_OK;
+    size_t next = first;
+    while (next < end && status == HR_OK) {
+        size_t next_completion = next - next % HR__PLAYER_LAG_OPS + HR__PLAYER_LAG_OPS;
+        size_t part_end = next_completion < end ? next_completion : end;
+        status = play_in_one_go(player, next, part_end, &next);
+        if (status == HR_OK && next == next_completion)
+            status = complete_own_streams(player);
+    }
+    *stopped = next;
     return status;
 }

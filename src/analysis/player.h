@@ -27,7 +27,11 @@
 #define HR__PLAYER_LARGE_CARD_BYTES (UINT64_C(1) << 38)
 #define HR__PLAYER_LARGEST_CARD_BYTES (UINT64_C(1) << 41)
 
+/* After so many operations the device has done what was queued before them: see player.c. */
+#define HR__PLAYER_LAG_OPS 256
+
 typedef struct hr__player_options {
+    const char *engine; /* hr_pool_options.engine; NULL = "torch" */
     const char *torch_version;
     const char *conf;
     uint64_t capacity_bytes;   /* what the device can hold; UINT64_MAX = without end */
@@ -37,6 +41,8 @@ typedef struct hr__player_options {
     const bool *is_unsplit;    /* by pool of the script: made with no_split; or NULL: none is */
     bool trims_alone; /* where only one private pool's memory went, only that pool is trimmed, as
                          when a MemPool is destroyed; else all are, as empty_cache() does */
+    bool skips_empty_cache; /* trims of the script are left out, but for those of one private pool:
+                               these are of that pool alone then, as with trims_alone */
 } hr__player_options;
 
 typedef struct hr__player {
@@ -47,6 +53,8 @@ typedef struct hr__player {
     uint16_t scope;           /* the private pool requests belong to now */
     bool has_sink;
     bool trims_alone;
+    bool skips_empty_cache;
+    bool has_lag; /* the engine orders its own work by events on the script's streams */
 
     /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */
     uint32_t *user_streams; /* owned; by user: the number of its stream while it works */
@@ -60,7 +68,7 @@ typedef struct hr__player {
     const uint64_t *elapsed_ns; /* borrowed: the device's own count of what calls cost */
 } hr__player;
 
-/* HR_ERR_BAD_SETTING, HR_ERR_INVALID_ARGUMENT (version), HR_ERR_HOST_MEMORY. */
+/* HR_ERR_BAD_SETTING, HR_ERR_INVALID_ARGUMENT (engine, version), HR_ERR_HOST_MEMORY. */
 HR_MUST_CHECK hr_status hr__player_init(hr__player *player, const hr__script *script,
                                         const hr__player_options *options);
 void hr__player_deinit(hr__player *player);

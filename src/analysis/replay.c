@@ -9,9 +9,7 @@
 #include "base/host_memory.h"
 #include "base/human_units.h"
 
-#define EXPANDABLE_CONF "expandable_segments:True"
-
-enum { DEFAULT_RUNS = 3, MOST_RUNS = 1024 };
+enum { DEFAULT_RUNS = 4, MOST_RUNS = 1024 };
 
 /* A report and what it is made of; `shown` comes first, so that a pointer to one is a pointer to
  * the other. */
@@ -32,20 +30,6 @@ typedef struct replay_call {
 
 /* ---- which runs ------------------------------------------------------------------------------ */
 
-/* Only PyTorch's allocator, so far: a name of the paged engine's is answered as such. */
-static hr_status unknown_policy(const char *policy)
-{
-    if (strncmp(policy, "headroom", strlen("headroom")) == 0)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "policy \"%s\": this version has no paged engine yet; known are native, "
-                        "expandable, recorded, and conf with an option string",
-                        policy);
-    return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                    "unknown policy \"%s\": native, expandable, recorded, or conf with an option "
-                    "string is expected",
-                    policy);
-}
-
 /* Its own settings are asked for, and cannot be used: the file's fault, unless it is the version's
  * that was asked for. */
 static hr_status refuse_recorded_conf(const replay_call *call)
@@ -56,49 +40,67 @@ static hr_status refuse_recorded_conf(const replay_call *call)
                     call->work.torch_version, call->work.recorded_conf);
 }
 
-static hr_status name_run(replay_call *call, const hr_replay_run *run, hr_replay_result *out)
+/* The option string of a policy, for this call. */
+static hr_status find_conf(const replay_call *call, const hr__policy *policy,
+                           const hr_replay_run *run, const char **out)
 {
-    static const char *const names[] = {"recorded", "native", "expandable", "conf"};
-    const char *const confs[] = {call->work.recorded_conf, "", EXPANDABLE_CONF, run->conf};
-    if (run->policy == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a run without a policy");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(run->policy, names[i]) != 0)
-            continue;
-        if (confs[i] == NULL)
-            return hr__fail(HR_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
-        if (confs[i] == call->work.recorded_conf && call->options->runs != NULL &&
-            !call->work.is_recorded_conf_usable)
-            return refuse_recorded_conf(call);
-        out->policy = names[i];
-        out->conf = hr__arena_copy(&call->report->arena, confs[i], strlen(confs[i]));
-        return out->conf != NULL ? HR_OK
-                                 : hr__fail_host_memory(strlen(confs[i]), "an option string");
-    }
-    return unknown_policy(run->policy);
+    bool is_recorded = strcmp(policy->name, "recorded") == 0;
+    const char *conf = is_recorded ? call->work.recorded_conf : policy->conf;
+    if (is_recorded && call->options->runs != NULL && !call->work.is_recorded_conf_usable)
+        return refuse_recorded_conf(call);
+    *out = conf != NULL ? conf : run->conf;
+    return *out != NULL ? HR_OK
+                        : hr__fail(HR_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
 }
 
-/* Recorded, native and expandable; each setting once, and what the version has not left out. */
+static hr_status name_run(replay_call *call, const hr_replay_run *run, hr_replay_result *out)
+{
+    const char *conf = NULL;
+    if (run->policy == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a run without a policy");
+    const hr__policy *policy = hr__policy_find(run->policy);
+    if (policy == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "unknown policy \"%s\": " HR__POLICY_NAMES " is expected", run->policy);
+    HR__TRY(find_conf(call, policy, run, &conf));
+    out->policy = policy->name;
+    out->conf = hr__arena_copy(&call->report->arena, conf, strlen(conf));
+    return out->conf != NULL ? HR_OK : hr__fail_host_memory(strlen(conf), "an option string");
+}
+
+/* Of PyTorch's settings each once, and what the version has not left out. */
+static hr_status is_wanted(replay_call *call, const hr_replay_result *next, bool *out)
+{
+    bool is_there = strcmp(next->policy, "recorded") == 0 && !call->work.is_recorded_conf_usable;
+    for (size_t i = 0; i < call->run_count && !is_there; i++) {
+        if (hr__policy_is_headroom(next->policy))
+            break;
+        hr_status status = hr__replay_same_settings(call->work.torch_version, call->results[i].conf,
+                                                    next->conf, &is_there);
+        if (status == HR_ERR_BAD_SETTING) {
+            hr__replay_note(&call->notes, "PyTorch %s has no expandable segments.",
+                            call->work.torch_version);
+            is_there = true;
+        } else if (status != HR_OK) {
+            return status;
+        }
+    }
+    *out = !is_there;
+    return HR_OK;
+}
+
 static hr_status name_default_runs(replay_call *call)
 {
-    static const hr_replay_run runs[DEFAULT_RUNS] = {
-        {.policy = "recorded"}, {.policy = "native"}, {.policy = "expandable"}};
+    static const hr_replay_run runs[DEFAULT_RUNS] = {{.policy = "recorded"},
+                                                     {.policy = "native"},
+                                                     {.policy = "expandable"},
+                                                     {.policy = "headroom"}};
     for (size_t i = 0; i < DEFAULT_RUNS; i++) {
         hr_replay_result *next = &call->results[call->run_count];
-        bool is_there = i == 0 && !call->work.is_recorded_conf_usable;
+        bool is_run = false;
         HR__TRY(name_run(call, &runs[i], next));
-        for (size_t j = 0; j < call->run_count && !is_there; j++) {
-            hr_status status = hr__replay_same_settings(
-                call->work.torch_version, call->results[j].conf, next->conf, &is_there);
-            if (status == HR_ERR_BAD_SETTING) {
-                hr__replay_note(&call->notes, "PyTorch %s has no expandable segments.",
-                                call->work.torch_version);
-                is_there = true;
-            } else if (status != HR_OK) {
-                return status;
-            }
-        }
-        call->run_count += !is_there;
+        HR__TRY(is_wanted(call, next, &is_run));
+        call->run_count += is_run;
     }
     return HR_OK;
 }
@@ -177,15 +179,15 @@ static hr_status make_runs(replay_call *call)
     };
     for (size_t i = 0; i < call->run_count; i++) {
         hr_replay_result *result = &call->results[i];
-        const char *conf = result->conf;
+        hr__replay_setting setting = hr__policy_setting(result->policy, result->conf);
         uint64_t smallest_bytes = HR_UNKNOWN;
         progress.base = (double)i * run_share;
         progress.share = options->find_smallest_card ? run_share / 10 : run_share;
-        HR__TRY(hr__replay_run(&call->work, conf, call->card, false, &progress, result));
+        HR__TRY(hr__replay_run(&call->work, setting, call->card, false, &progress, result));
         if (options->find_smallest_card) {
             progress.base += progress.share;
             progress.share = run_share - progress.share;
-            HR__TRY(hr__replay_smallest_card(&call->work, conf, &progress, &smallest_bytes));
+            HR__TRY(hr__replay_smallest_card(&call->work, setting, &progress, &smallest_bytes));
             result->smallest_card_bytes = smallest_bytes;
         }
     }
@@ -199,7 +201,8 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
     for (size_t i = 0; i < call->run_count; i++) {
         const hr_replay_result *result = &call->results[i];
         if (call->options->card_bytes != 0 || call->work.trim_count != 0 ||
-            recorded_event == HR_UNKNOWN || strcmp(result->policy, "recorded") != 0 ||
+            call->work.skips_empty_cache || recorded_event == HR_UNKNOWN ||
+            strcmp(result->policy, "recorded") != 0 ||
             (result->has_oom && result->oom_event == recorded_event))
             continue;
         hr__replay_note(&call->notes,
@@ -207,6 +210,21 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
                         ", this replay of its own settings did not: where blocks lie depends on "
                         "addresses that are not recorded here.",
                         recorded_event);
+        return;
+    }
+}
+
+/* A program has to agree to that; a replay cannot ask it. */
+static void note_copies(replay_call *call)
+{
+    for (size_t i = 0; i < call->run_count; i++) {
+        if (call->results[i].copied_bytes == 0)
+            continue;
+        hr__replay_note(&call->notes,
+                        "%s copied live data to other pages. That needs moments in which no kernel "
+                        "touches it; the replay assumes that the program grants them "
+                        "(hr_safe_point).",
+                        call->results[i].policy);
         return;
     }
 }
@@ -236,6 +254,7 @@ static hr_status make_report(replay_call *call)
         script->peak_event == HR__BEFORE_RECORDING ? HR_UNKNOWN : script->peak_event;
     shown->recorded_oom_event = first_recorded_oom(script);
     note_missed_oom(call, shown->recorded_oom_event);
+    note_copies(call);
     shown->results = call->results;
     shown->result_count = call->run_count;
     return hr__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "headroom/analysis.h"
+#include "analysis/policies.h"
 #include "analysis/replay_notes.h"
 #include "analysis/script.h"
 
@@ -76,6 +77,7 @@ typedef struct hr__replay_work {
     bool *is_unsplit; /* owned; by pool of the script: taken for one made with no_split; or NULL */
     size_t *trims;    /* owned; rising: an empty_cache() comes before these operations */
     size_t trim_count;
+    bool skips_empty_cache; /* recorded calls are left out: hr__player_options */
 } hr__replay_work;
 
 /* Notes what a reader of any result should know: a cut ring, several devices ... */
@@ -92,7 +94,8 @@ HR_MUST_CHECK hr_status hr__replay_work_add_followed(hr__replay_work *work);
  * than without. Needs `followed`; says nothing where that is empty. */
 HR_MUST_CHECK hr_status hr__replay_work_add_unsplit(hr__replay_work *work, hr__replay_notes *notes);
 
-/* Where empty_cache() is to be called. HR_ERR_UNSUPPORTED where no step or phase was found. */
+/* Where empty_cache() is to be called, or that the recorded calls are left out; says in a note how
+ * many. HR_ERR_UNSUPPORTED where no step or phase was found. */
 HR_MUST_CHECK hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind,
                                                   uint64_t every, hr__replay_notes *notes,
                                                   uint64_t *step_count);
@@ -124,26 +127,33 @@ bool hr__follow_agrees(const hr__follow *follow, const hr_device *device);
  * peak of live bytes, and what no setting can do without. */
 HR_MUST_CHECK hr_status hr__replay_least_bytes(const hr__script *script, uint64_t *out);
 
+/* The time between two events, by the recorded times: the first, and the last before `end_event`.
+ * HR_UNKNOWN where they have none, or it did not pass. */
+uint64_t hr__replay_duration_ns(const hr__model_trace *trace, size_t first_event, size_t end_event);
+
 /* Plays the whole script, or up to the first request that was served in the recording and is not
  * here; with `is_trial` to the first that is not served at all. Fills everything of `*out` but
- * `policy` and `smallest_card_bytes`; `conf` is borrowed there. A run with the recorded `conf` gets
- * the recorded addresses as long as it does what was recorded.
+ * `policy` and `smallest_card_bytes`; `conf` is borrowed there. A run with PyTorch's rules and the
+ * recorded `conf` gets the recorded addresses as long as it does what was recorded; one with other
+ * calls of empty_cache() than the recorded ones never does.
  *
  * HR_ERR_BAD_SETTING   `conf`: the text names it
  * HR_ERR_CORRUPT_FILE  a request of 2^60 bytes or more that the recording claims was served
  * HR_ERR_WRONG_STATE   stopped by the caller's progress function
  * HR_ERR_HOST_MEMORY */
-HR_MUST_CHECK hr_status hr__replay_run(const hr__replay_work *work, const char *conf, hr__card card,
-                                       bool is_trial, const hr__replay_progress *progress,
-                                       hr_replay_result *out);
+HR_MUST_CHECK hr_status hr__replay_run(const hr__replay_work *work, hr__replay_setting setting,
+                                       hr__card card, bool is_trial,
+                                       const hr__replay_progress *progress, hr_replay_result *out);
 
-/* How many of work->followed a run under the recorded settings gets through as recorded. */
+/* How many of work->followed a run under the recorded settings, and with the recorded calls of
+ * empty_cache(), gets through as recorded. */
 HR_MUST_CHECK hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card,
                                                  size_t *out);
 
 /* The smallest card on which a run completes, to 2 MiB: one that was tried and completes, while 2
  * MiB less was tried and does not. HR_UNKNOWN in `*out` where none up to twice the need does. */
-HR_MUST_CHECK hr_status hr__replay_smallest_card(const hr__replay_work *work, const char *conf,
+HR_MUST_CHECK hr_status hr__replay_smallest_card(const hr__replay_work *work,
+                                                 hr__replay_setting setting,
                                                  const hr__replay_progress *progress,
                                                  uint64_t *out);
 

@@ -218,7 +218,7 @@ hr_status hr__recorded_card_find(const hr__replay_work *work, hr__recorded_card 
 
 typedef struct card_search {
     const hr__replay_work *work;
-    const char *conf;
+    hr__replay_setting setting;
     hr__replay_progress progress;
     double next_share; /* of what is left: nobody knows how many runs it will take */
 } card_search;
@@ -229,7 +229,7 @@ static hr_status completes(card_search *search, hr__card card, bool *is_complete
     hr_replay_result result = {.policy = NULL};
     double left = search->progress.share;
     search->progress.share = left * search->next_share;
-    HR__TRY(hr__replay_run(search->work, search->conf, card, true, &search->progress, &result));
+    HR__TRY(hr__replay_run(search->work, search->setting, card, true, &search->progress, &result));
     search->progress.base += search->progress.share;
     search->progress.share = left - search->progress.share;
     *is_complete = result.is_complete;
@@ -274,10 +274,10 @@ static hr_status find_low(card_search *search, uint64_t *low_bytes, uint64_t *hi
     return HR_OK;
 }
 
-hr_status hr__replay_smallest_card(const hr__replay_work *work, const char *conf,
+hr_status hr__replay_smallest_card(const hr__replay_work *work, hr__replay_setting setting,
                                    const hr__replay_progress *progress, uint64_t *out)
 {
-    card_search search = {.work = work, .conf = conf, .next_share = 0.1};
+    card_search search = {.work = work, .setting = setting, .next_share = 0.1};
     if (progress != NULL)
         search.progress = *progress;
     bool is_complete = false;

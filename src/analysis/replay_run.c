@@ -4,8 +4,12 @@
  * the program would have done without its memory. A request that failed in the recording as well is
  * tried, and whatever comes of it the script goes on, since what the program did next is recorded.
  *
- * The run's own peak of live bytes is counted here only if it ended early; else it is the script's.
- */
+ * The run's own peak of live bytes is counted here only if it ended early, or served what failed in
+ * the recording; else it is the script's.
+ *
+ * A run has *settled* once a quarter of the events is behind it. A program that trains does the
+ * same over and over, and takes most of its memory the first time: what a setting costs in the
+ * driver for good is what it costs from there on. */
 #include "analysis/replay.h"
 
 #include <inttypes.h>
@@ -18,11 +22,19 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-enum { OPS_BETWEEN_REPORTS = 1 << 17 };
+#define NS_PER_US UINT64_C(1000)
+
+enum { OPS_BETWEEN_REPORTS = 1 << 17, SETTLED_AFTER_SHARE = 4 };
 
 /* ---- live bytes ------------------------------------------------------------------------------ */
 
-/* What is live while the script runs; a freed block until its free completed. */
+/* How to count. */
+typedef struct live_rules {
+    bool waits_for_streams; /* a freed block is live until its free completed */
+    bool serves_failed;     /* requests that failed in the recording are live for a moment */
+} live_rules;
+
+/* What is live while the script runs. */
 typedef struct live_count {
     uint64_t *slot_bytes; /* owned */
     uint64_t *user_bytes; /* owned: freed, while that stream still works on it */
@@ -30,7 +42,7 @@ typedef struct live_count {
     uint64_t peak_bytes;
 } live_count;
 
-static void count_live(live_count *count, const hr__script_op *op, bool waits_for_streams)
+static void count_live(live_count *count, const hr__script_op *op, live_rules rules)
 {
     if (op->kind == HR__SCRIPT_ALLOC) {
         uint64_t bytes = hr__live_bytes_of(op->size_bytes);
@@ -38,7 +50,7 @@ static void count_live(live_count *count, const hr__script_op *op, bool waits_fo
         count->live_bytes += count->slot_bytes[op->slot];
         count->peak_bytes = hr__max_u64(count->peak_bytes, count->live_bytes);
     } else if (op->kind == HR__SCRIPT_FREE ||
-               (op->kind == HR__SCRIPT_FREE_LATER && !waits_for_streams)) {
+               (op->kind == HR__SCRIPT_FREE_LATER && !rules.waits_for_streams)) {
         count->live_bytes -= count->slot_bytes[op->slot];
         count->slot_bytes[op->slot] = 0;
     } else if (op->kind == HR__SCRIPT_FREE_LATER) {
@@ -47,11 +59,14 @@ static void count_live(live_count *count, const hr__script_op *op, bool waits_fo
     } else if (op->kind == HR__SCRIPT_COMPLETE) {
         count->live_bytes -= count->user_bytes[op->user];
         count->user_bytes[op->user] = 0;
+    } else if (op->kind == HR__SCRIPT_OOM && rules.serves_failed) {
+        uint64_t bytes = hr__live_bytes_of(op->size_bytes);
+        if (bytes != HR__UNKNOWN_BYTES)
+            count->peak_bytes = hr__max_u64(count->peak_bytes, count->live_bytes + bytes);
     }
 }
 
-static hr_status find_peak(const hr__script *script, size_t op_end, bool waits_for_streams,
-                           uint64_t *out)
+static hr_status find_peak(const hr__script *script, size_t op_end, live_rules rules, uint64_t *out)
 {
     live_count count = {
         .slot_bytes = hr__host_alloc_zeroed(script->slot_count, sizeof(uint64_t)),
@@ -63,7 +78,7 @@ static hr_status find_peak(const hr__script *script, size_t op_end, bool waits_f
                                       "counting live bytes");
     } else {
         for (size_t i = 0; i < op_end; i++)
-            count_live(&count, &script->ops[i], waits_for_streams);
+            count_live(&count, &script->ops[i], rules);
         *out = count.peak_bytes;
     }
     hr__host_free(count.slot_bytes);
@@ -73,7 +88,7 @@ static hr_status find_peak(const hr__script *script, size_t op_end, bool waits_f
 
 hr_status hr__replay_least_bytes(const hr__script *script, uint64_t *out)
 {
-    return find_peak(script, script->op_count, false, out);
+    return find_peak(script, script->op_count, (live_rules){false, false}, out);
 }
 
 /* ---- playing --------------------------------------------------------------------------------- */
@@ -83,7 +98,10 @@ typedef struct run_state {
     const hr__replay_progress *progress; /* or NULL */
     hr__player player;
     hr_replay_result *result;
+    hr__replay_setting setting;
     bool is_trial;
+    size_t settled_op;        /* the first after a quarter of the events */
+    uint64_t settled_from_ns; /* spent in the driver before it */
     hr__follow follow;
     bool has_diverged; /* at followed[follow.next]: not as recorded */
     size_t next;       /* operation */
@@ -142,6 +160,8 @@ static hr_status play_up_to(run_state *run, size_t end)
     size_t op_count = run->work->script.op_count;
     while (run->next < end && !run->is_over) {
         size_t part_end = end;
+        if (run->next < run->settled_op && run->settled_op < end)
+            part_end = run->settled_op;
         if (run->progress != NULL && part_end - run->next > OPS_BETWEEN_REPORTS)
             part_end = run->next + OPS_BETWEEN_REPORTS;
         size_t stopped = run->next;
@@ -149,6 +169,8 @@ static hr_status play_up_to(run_state *run, size_t end)
         run->next = stopped;
         if (status != HR_OK)
             HR__TRY(judge_failure(run, stopped, status));
+        if (run->next == run->settled_op)
+            run->settled_from_ns = *run->player.elapsed_ns;
         HR__TRY(hr__replay_tell(run->progress, (double)run->next / (double)op_count));
     }
     return HR_OK;
@@ -205,6 +227,59 @@ static uint64_t events_done(const run_state *run)
     return first == HR__BEFORE_RECORDING ? 0 : first;
 }
 
+static size_t settled_event(const hr__script *script)
+{
+    return script->trace->event_count / SETTLED_AFTER_SHARE;
+}
+
+static size_t find_settled_op(const hr__script *script)
+{
+    size_t first_event = settled_event(script), op = 0;
+    while (op < script->op_count && (script->ops[op].first_event == HR__BEFORE_RECORDING ||
+                                     script->ops[op].first_event < first_event))
+        op++;
+    return op;
+}
+
+uint64_t hr__replay_duration_ns(const hr__model_trace *trace, size_t first_event, size_t end_event)
+{
+    uint64_t duration_ns;
+    if (end_event <= first_event)
+        return HR_UNKNOWN;
+    int64_t first_us = trace->events[first_event].time_us;
+    int64_t last_us = trace->events[end_event - 1].time_us;
+    if (first_us == HR__UNKNOWN_TIME || last_us == HR__UNKNOWN_TIME || first_us < 0 ||
+        last_us <= first_us ||
+        !hr__mul_u64((uint64_t)(last_us - first_us), NS_PER_US, &duration_ns))
+        return HR_UNKNOWN;
+    return duration_ns;
+}
+
+static void fill_settled(const run_state *run)
+{
+    const hr__script *script = &run->work->script;
+    hr_replay_result *result = run->result;
+    result->settled_device_ns = HR_UNKNOWN;
+    result->settled_duration_ns = HR_UNKNOWN;
+    if (run->is_trial || run->next < run->settled_op)
+        return;
+    result->settled_device_ns = *run->player.elapsed_ns - run->settled_from_ns;
+    result->settled_duration_ns =
+        hr__replay_duration_ns(script->trace, settled_event(script), (size_t)result->events_done);
+}
+
+/* Only an engine of our own moves anything. */
+static hr_status fill_moved(const run_state *run)
+{
+    hr_paged_stats paged = {.struct_size = sizeof paged};
+    if (run->setting.engine == NULL)
+        return HR_OK;
+    HR__TRY(hr_pool_get_paged_stats(run->player.pool, &paged));
+    run->result->moved_bytes = paged.moved_bytes;
+    run->result->copied_bytes = paged.copied_bytes;
+    return HR_OK;
+}
+
 static hr_status fill_result(run_state *run)
 {
     const hr__script *script = &run->work->script;
@@ -229,31 +304,37 @@ static hr_status fill_result(run_state *run)
     };
     result->device_ns = calls.elapsed_ns;
     result->longest_stall_ns = run->player.longest_stall_ns;
+    fill_settled(run);
+    HR__TRY(fill_moved(run));
     result->peak_live_bytes = script->peak_live_bytes;
-    if (run->next < script->op_count && !run->is_trial)
-        HR__TRY(find_peak(script, run->next, true, &result->peak_live_bytes));
+    bool has_served_all = result->is_past_recorded_oom && !result->has_oom;
+    if ((run->next < script->op_count || has_served_all) && !run->is_trial)
+        HR__TRY(find_peak(script, run->next, (live_rules){true, has_served_all},
+                          &result->peak_live_bytes));
     if (result->peak_live_bytes != 0)
         result->ratio = (double)result->peak_reserved_bytes / (double)result->peak_live_bytes;
     return HR_OK;
 }
 
-static hr_status start_player(run_state *run, const char *conf, hr__card card)
+static hr_status start_player(run_state *run, hr__card card)
 {
     const hr__replay_work *work = run->work;
     const hr__player_options options = {
+        .engine = run->setting.engine,
         .torch_version = work->torch_version,
-        .conf = conf,
+        .conf = run->setting.conf,
         .capacity_bytes = card.capacity_bytes,
         .total_bytes = card.total_bytes,
         .fraction = card.fraction,
         .is_unsplit = work->is_unsplit,
+        .skips_empty_cache = work->skips_empty_cache,
     };
     hr_status status = hr__player_init(&run->player, &work->script, &options);
     if (status == HR_ERR_BAD_SETTING) {
         char words[256];
         (void)snprintf(words, sizeof words, "%s", hr_last_error());
-        return hr__fail(HR_ERR_BAD_SETTING, "\"%s\" cannot be used with PyTorch %s: %s", conf,
-                        work->torch_version, words);
+        return hr__fail(HR_ERR_BAD_SETTING, "\"%s\" cannot be used with PyTorch %s: %s",
+                        run->setting.conf, work->torch_version, words);
     }
     if (status == HR_OK && card.fraction == 1.0) { /* through 2.9 this sets a limit too */
         status = hr_pool_set_fraction(run->player.pool, 1.0);
@@ -264,7 +345,7 @@ static hr_status start_player(run_state *run, const char *conf, hr__card card)
 }
 
 /* Follows the recording up to followed[`*follow_end`]; less where it diverged before. */
-static hr_status run_once(const hr__replay_work *work, const char *conf, hr__card card,
+static hr_status run_once(const hr__replay_work *work, hr__replay_setting setting, hr__card card,
                           bool is_trial, const hr__replay_progress *progress, size_t *follow_end,
                           hr_replay_result *result)
 {
@@ -272,10 +353,12 @@ static hr_status run_once(const hr__replay_work *work, const char *conf, hr__car
         .work = work,
         .progress = progress,
         .result = result,
+        .setting = setting,
         .is_trial = is_trial,
+        .settled_op = is_trial ? SIZE_MAX : find_settled_op(&work->script),
         .follow = {.work = work, .end = *follow_end},
     };
-    HR__TRY(start_player(&run, conf, card));
+    HR__TRY(start_player(&run, card));
     hr_status status = play_all(&run);
     if (run.has_diverged)
         *follow_end = run.follow.next;
@@ -285,28 +368,29 @@ static hr_status run_once(const hr__replay_work *work, const char *conf, hr__car
     return status;
 }
 
-hr_status hr__replay_run(const hr__replay_work *work, const char *conf, hr__card card,
+hr_status hr__replay_run(const hr__replay_work *work, hr__replay_setting setting, hr__card card,
                          bool is_trial, const hr__replay_progress *progress, hr_replay_result *out)
 {
     const hr_replay_result fresh = {
         .policy = out->policy,
-        .conf = conf,
+        .conf = setting.conf,
         .card_bytes = card.shown_bytes,
         .is_complete = true,
         .smallest_card_bytes = HR_UNKNOWN,
     };
-    bool is_followed = work->followed_count != 0 && work->trim_count == 0 &&
-                       strcmp(conf, work->recorded_conf) == 0;
+    bool is_followed = setting.engine == NULL && work->followed_count != 0 &&
+                       work->trim_count == 0 && !work->skips_empty_cache &&
+                       strcmp(setting.conf, work->recorded_conf) == 0;
     size_t wanted_end = is_followed ? work->followed_count : 0, follow_end = wanted_end;
     hr_replay_result result = fresh;
-    HR__TRY(run_once(work, conf, card, is_trial, progress, &follow_end, &result));
+    HR__TRY(run_once(work, setting, card, is_trial, progress, &follow_end, &result));
     if (follow_end != wanted_end) { /* what was done counts as all of it: progress only rises */
         const hr__replay_progress nobody = {.progress = NULL};
         hr__replay_progress rest = progress != NULL ? *progress : nobody;
         rest.base += rest.share;
         rest.share = 0.0;
         result = fresh;
-        HR__TRY(run_once(work, conf, card, is_trial, &rest, &follow_end, &result));
+        HR__TRY(run_once(work, setting, card, is_trial, &rest, &follow_end, &result));
     }
     *out = result;
     return HR_OK;
@@ -314,7 +398,10 @@ hr_status hr__replay_run(const hr__replay_work *work, const char *conf, hr__card
 
 hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card, size_t *out)
 {
+    hr__replay_work as_recorded = *work; /* shares everything */
     hr_replay_result result = {.is_complete = true};
+    as_recorded.skips_empty_cache = false;
     *out = work->followed_count;
-    return run_once(work, work->recorded_conf, card, true, NULL, out, &result);
+    return run_once(&as_recorded, hr__torch_setting(work->recorded_conf), card, true, NULL, out,
+                    &result);
 }

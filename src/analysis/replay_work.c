@@ -1,5 +1,5 @@
 /* replay_work.c - what the runs of one call share: the script, the version, the settings that the
- * recording was made with, and where an empty_cache() is to be put in. */
+ * recording was made with, and where an empty_cache() is to be put in or left out. */
 #include "analysis/replay.h"
 
 #include <stdio.h>
@@ -169,14 +169,39 @@ static hr_status add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t 
     return HR_OK;
 }
 
+/* What the player leaves out, and what it does not. Without either, nothing is different. */
+static void skip_empty_cache(hr__replay_work *work, hr__replay_notes *notes)
+{
+    const hr__script *script = &work->script;
+    size_t skipped_count = 0, kept_count = 0;
+    for (size_t i = 0; i < script->op_count; i++) {
+        if (script->ops[i].kind != HR__SCRIPT_TRIM)
+            continue;
+        skipped_count += script->ops[i].pool == HR__DEFAULT_POOL;
+        kept_count += script->ops[i].pool != HR__DEFAULT_POOL;
+    }
+    work->skips_empty_cache = skipped_count + kept_count != 0;
+    hr__replay_note(notes, "%zu call%s of empty_cache() that gave memory back %s left out.",
+                    skipped_count, skipped_count == 1 ? "" : "s",
+                    skipped_count == 1 ? "was" : "were");
+    if (kept_count != 0)
+        hr__replay_note(notes,
+                        "Nothing but one private pool's memory went %zu time%s, as when a MemPool "
+                        "is destroyed: that was not left out.",
+                        kept_count, kept_count == 1 ? "" : "s");
+}
+
 hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t every,
                                     hr__replay_notes *notes, uint64_t *step_count)
 {
     hr__steps steps;
     HR__TRY(hr__steps_find(work->script.model, work->script.trace, &steps));
     *step_count = steps.end_count;
-    hr_status status =
-        kind == HR_EMPTY_CACHE_NEVER ? HR_OK : add_trims(work, kind, every, &steps, notes);
+    hr_status status = HR_OK;
+    if (kind == HR_EMPTY_CACHE_NEVER)
+        skip_empty_cache(work, notes);
+    else if (kind != HR_EMPTY_CACHE_AS_RECORDED)
+        status = add_trims(work, kind, every, &steps, notes);
     hr__steps_deinit(&steps);
     return status;
 }

@@ -8,6 +8,9 @@
  * the margin for the longer batch that was not recorded. Every option must pay for itself: it
  * counts as 1/32 of the card, so that nobody is told to set three for the sake of 2 MiB.
  *
+ * Engines of our own come behind everything of PyTorch's that completes, however little they
+ * reserve: an option string costs nobody anything, another allocator has to be built in.
+ *
  * If none completes, the one that got farthest comes first.
  *
  * Warnings are about settings that pages recommend to everybody. How much they reserve is compared
@@ -84,12 +87,16 @@ static int compare(const hr__tuning *tuning, const hr__candidate *a, const hr__c
 {
     int order = compare_u64(b->result.is_complete, a->result.is_complete);
     if (order == 0 && a->result.is_complete)
+        order = compare_u64(hr__candidate_is_headroom(a), hr__candidate_is_headroom(b));
+    if (order == 0 && a->result.is_complete)
         order = compare_complete(tuning, &a->result, &b->result);
     if (order == 0)
         order = compare_u64(b->result.events_done, a->result.events_done);
     if (order == 0)
         order = compare_u64(a->result.peak_reserved_bytes, b->result.peak_reserved_bytes);
-    return order != 0 ? order : strcmp(a->result.conf, b->result.conf);
+    if (order == 0)
+        order = strcmp(a->result.conf, b->result.conf);
+    return order != 0 ? order : compare_u64(a->kind, b->kind);
 }
 
 bool hr__tune_is_better(const hr__tuning *tuning, const hr__candidate *a, const hr__candidate *b)
@@ -97,12 +104,14 @@ bool hr__tune_is_better(const hr__tuning *tuning, const hr__candidate *a, const 
     return compare(tuning, a, b) < 0;
 }
 
-/* Where every setting is slow, those near the quickest are not. */
+/* Where every setting of PyTorch's is slow, those near the quickest are not. */
 static void judge_by_the_quickest(hr__tuning *tuning)
 {
     uint64_t quickest_ns = UINT64_MAX;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
         const hr_replay_result *result = &tuning->candidates[i].result;
+        if (hr__candidate_is_headroom(&tuning->candidates[i]))
+            continue;
         if (result->is_complete && result->retries == 0 && result->device_ns < quickest_ns)
             quickest_ns = result->device_ns;
     }
@@ -127,13 +136,9 @@ static void sort_candidates(hr__tuning *tuning)
 /* A share of the recorded time; without times, of what a second would be. */
 static uint64_t slow_limit_ns(const hr__model_trace *trace)
 {
-    int64_t first_us = trace->events[0].time_us;
-    int64_t last_us = trace->events[trace->event_count - 1].time_us;
-    bool is_known = first_us != HR__UNKNOWN_TIME && last_us != HR__UNKNOWN_TIME && first_us >= 0 &&
-                    last_us > first_us;
-    double duration_us = is_known ? (double)last_us - (double)first_us : 1e6;
-    double slow_ns = duration_us * 1000.0 * SLOW_SHARE;
-    return slow_ns < 1e18 ? (uint64_t)slow_ns : UINT64_C(1000000000000000000);
+    uint64_t duration_ns = hr__replay_duration_ns(trace, 0, trace->event_count);
+    double known_ns = duration_ns != HR_UNKNOWN ? (double)duration_ns : 1e9;
+    return (uint64_t)(known_ns * SLOW_SHARE);
 }
 
 /* ---- trying ---------------------------------------------------------------------------------- */
@@ -161,6 +166,7 @@ static hr_status try_everything(tune_call *call, bool is_possible)
     HR__TRY(try_from(call, 0, 0.0, 0.6));
     size_t first_round = tuning->candidate_count;
     HR__TRY(hr__tune_add_combinations(tuning));
+    HR__TRY(hr__tune_add_rescue(tuning));
     return try_from(call, first_round, 0.6, 0.2);
 }
 
@@ -254,6 +260,18 @@ static void note_best(tune_call *call, const hr__candidate *best, const hr__cand
                             call->tuning->candidate_count);
         return;
     }
+    if (hr__candidate_is_headroom(best))
+        hr__replay_note(&call->notes,
+                        "No setting of PyTorch's own completes on this card. The allocator of "
+                        "libheadroom (engine %s) does; it serves programs that are written for it "
+                        "(headroom/headroom.h); this version has no way to give it to PyTorch.",
+                        best->result.policy);
+    if (best->result.copied_bytes != 0)
+        hr__replay_note(
+            &call->notes,
+            "It copies live data to other pages, which needs moments in which no kernel "
+            "touches it: the replay assumes that the program grants them "
+            "(hr_safe_point).");
     if (recorded->result.is_complete && recorded->result.retries == 0)
         hr__replay_note(&call->notes, "The recorded settings complete on this card already.");
     if (best->needs_fraction_call)

@@ -1,8 +1,9 @@
 /* tune.h - the parts of hr_recording_tune(): what to try, trying it, and putting it in order.
  *
- * A *candidate* is a setting that somebody could use with the recording's version of PyTorch, and
- * what came of it. Candidates come in two rounds: first single options, then the best of them
- * together. Each is one replay, independent of the others, so they are made by several threads. */
+ * A *candidate* is a setting that somebody could use with the recording's version of PyTorch, or an
+ * engine of our own in place of PyTorch's, and what came of it. Candidates come in two rounds:
+ * first single options, then the best of them together. Each is one replay, independent of the
+ * others, so they are made by several threads. */
 #ifndef HR_ANALYSIS_TUNE_H
 #define HR_ANALYSIS_TUNE_H
 
@@ -25,6 +26,8 @@ typedef enum hr__candidate_kind {
     HR__CANDIDATE_ROUNDUP,
     HR__CANDIDATE_GARBAGE_COLLECTION,
     HR__CANDIDATE_COMBINED,
+    HR__CANDIDATE_HEADROOM,
+    HR__CANDIDATE_RESCUE,
 } hr__candidate_kind;
 
 typedef struct hr__candidate {
@@ -49,6 +52,12 @@ typedef struct hr__tuning {
 HR_MUST_CHECK hr_status hr__tune_add_defaults(hr__tuning *tuning);
 HR_MUST_CHECK hr_status hr__tune_add_options(hr__tuning *tuning);
 HR_MUST_CHECK hr_status hr__tune_add_combinations(hr__tuning *tuning);
+
+/* Of our own engine's modes the one that copies live data too: where the other was tried, and does
+ * not complete. */
+HR_MUST_CHECK hr_status hr__tune_add_rescue(hr__tuning *tuning);
+
+bool hr__candidate_is_headroom(const hr__candidate *candidate);
 
 /* tune_runs.c: tries `count` candidates, in several threads where the machine has several
  * processors. `progress` is called by the calling thread only. */

@@ -8,7 +8,10 @@
  *
  * Garbage collection works only under a memory fraction: PyTorch looks at the threshold only where
  * a limit is set. Since 2.10 an option sets one, and it must be below 1; before, the program has to
- * call set_per_process_memory_fraction(), and 1.0 does. */
+ * call set_per_process_memory_fraction(), and 1.0 does.
+ *
+ * Our own engine is tried beside them, for where nothing of PyTorch's fits; its mode that copies
+ * live data only where the one that does not fails. */
 #include "analysis/tune.h"
 
 #include <stdarg.h>
@@ -27,6 +30,11 @@ enum {
     FIRST_VERSION_WITH_FRACTION_OPTION = 210,
 };
 
+bool hr__candidate_is_headroom(const hr__candidate *candidate)
+{
+    return candidate->kind == HR__CANDIDATE_HEADROOM || candidate->kind == HR__CANDIDATE_RESCUE;
+}
+
 /* Is the setting there already, or refused by the version? */
 static hr_status is_new_and_possible(const hr__tuning *tuning, const char *conf,
                                      bool needs_fraction_call, bool *out)
@@ -41,7 +49,7 @@ static hr_status is_new_and_possible(const hr__tuning *tuning, const char *conf,
         return HR_OK;
     for (size_t i = 0; i < tuning->candidate_count; i++) {
         const hr__candidate *other = &tuning->candidates[i];
-        if (other->needs_fraction_call != needs_fraction_call)
+        if (other->needs_fraction_call != needs_fraction_call || hr__candidate_is_headroom(other))
             continue;
         HR__TRY(hr__replay_same_settings(tuning->work->torch_version, conf, other->result.conf,
                                          &is_same));
@@ -49,6 +57,21 @@ static hr_status is_new_and_possible(const hr__tuning *tuning, const char *conf,
             return HR_OK;
     }
     *out = true;
+    return HR_OK;
+}
+
+/* `policy` is static, `conf` borrowed for the call. */
+static hr_status append(hr__tuning *tuning, hr__candidate_kind kind, const char *policy,
+                        const char *conf)
+{
+    const char *kept = hr__arena_copy(tuning->arena, conf, strlen(conf));
+    if (kept == NULL)
+        return hr__fail_host_memory(strlen(conf) + 1, "an option string");
+    tuning->candidates[tuning->candidate_count++] = (hr__candidate){
+        .kind = kind,
+        .result = {.policy = policy, .conf = kept},
+        .card = hr__card_of(tuning->card_bytes),
+    };
     return HR_OK;
 }
 
@@ -67,16 +90,9 @@ static hr_status add(hr__tuning *tuning, hr__candidate_kind kind, const char *co
     HR__TRY(is_new_and_possible(tuning, conf, needs_fraction_call, &is_worth_it));
     if (!is_worth_it)
         return HR_OK;
-    const char *kept = hr__arena_copy(tuning->arena, conf, strlen(conf));
-    if (kept == NULL)
-        return hr__fail_host_memory(strlen(conf) + 1, "an option string");
-    hr__candidate *candidate = &tuning->candidates[tuning->candidate_count++];
-    *candidate = (hr__candidate){
-        .kind = kind,
-        .result = {.policy = policies[kind], .conf = kept},
-        .card = hr__card_of(tuning->card_bytes),
-        .needs_fraction_call = needs_fraction_call,
-    };
+    HR__TRY(append(tuning, kind, policies[kind], conf));
+    hr__candidate *candidate = &tuning->candidates[tuning->candidate_count - 1];
+    candidate->needs_fraction_call = needs_fraction_call;
     if (needs_fraction_call)
         candidate->card.fraction = 1.0;
     return HR_OK;
@@ -101,7 +117,8 @@ hr_status hr__tune_add_defaults(hr__tuning *tuning)
 {
     HR__TRY(add(tuning, HR__CANDIDATE_RECORDED, tuning->work->recorded_conf, false));
     HR__TRY(add(tuning, HR__CANDIDATE_NATIVE, "", false));
-    return add(tuning, HR__CANDIDATE_EXPANDABLE, "expandable_segments:True", false);
+    HR__TRY(add(tuning, HR__CANDIDATE_EXPANDABLE, "expandable_segments:True", false));
+    return append(tuning, HR__CANDIDATE_HEADROOM, "headroom", "");
 }
 
 static uint64_t largest_request(const hr__script *script)
@@ -223,4 +240,13 @@ hr_status hr__tune_add_combinations(hr__tuning *tuning)
                          "%s,%s,%s", max_split->result.conf, roundup->result.conf,
                          collection->result.conf));
     return HR_OK;
+}
+
+hr_status hr__tune_add_rescue(hr__tuning *tuning)
+{
+    const hr__candidate *headroom = best_of_kind(tuning, HR__CANDIDATE_HEADROOM);
+    if (headroom == NULL || headroom->result.is_complete ||
+        tuning->candidate_count == HR__MOST_CANDIDATES)
+        return HR_OK;
+    return append(tuning, HR__CANDIDATE_RESCUE, "headroom:rescue", "");
 }

@@ -59,8 +59,10 @@ static void work_off(tune_jobs *jobs, bool is_caller)
             progress.share /= (double)jobs->count;
             progress.base += progress.share * (double)atomic_load(&jobs->done_count);
         }
-        hr_status status = hr__replay_run(jobs->work, candidate->result.conf, candidate->card,
-                                          false, &progress, &candidate->result);
+        hr__replay_setting setting =
+            hr__policy_setting(candidate->result.policy, candidate->result.conf);
+        hr_status status = hr__replay_run(jobs->work, setting, candidate->card, false, &progress,
+                                          &candidate->result);
         if (status != HR_OK)
             keep_failure(jobs, status);
         atomic_fetch_add(&jobs->done_count, 1);

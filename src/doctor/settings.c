@@ -5,7 +5,10 @@
  * when it multiplies the time in the driver and gives nothing back.
  *
  * Garbage collection acts only under a limit: it is tried where there is one, or a card is named on
- * which the program could set one. */
+ * which the program could set one.
+ *
+ * Our own engine mostly reserves least, and is named last: settings can be typed now, an allocator
+ * has to be built in, and this version cannot give it to PyTorch. */
 #include "doctor/settings.h"
 
 #include <inttypes.h>
@@ -43,6 +46,7 @@ static const candidate candidates[] = {
     {"roundup_power2_divisions:16", HR__SETTING_ROUNDUP, false},
     {"garbage_collection_threshold:0.8", HR__SETTING_COLLECTION, true},
     {"garbage_collection_threshold:0.6", HR__SETTING_COLLECTION, false},
+    {"", HR__SETTING_HEADROOM, true},
 };
 
 enum { CANDIDATE_COUNT = sizeof candidates / sizeof candidates[0] };
@@ -79,7 +83,8 @@ static hr_status run(trial *all, const hr__replay_work *work, const char *conf,
 {
     hr_replay_result free_run = {.policy = NULL}, held_run = {.policy = NULL};
     hr__tried_setting tried = {.conf = conf, .kind = (uint8_t)kind};
-    HR__TRY(hr__replay_run(work, conf, hr__card_without_end(), false, NULL, &free_run));
+    const hr__replay_setting setting = {kind == HR__SETTING_HEADROOM ? "headroom" : NULL, conf};
+    HR__TRY(hr__replay_run(work, setting, hr__card_without_end(), false, NULL, &free_run));
     tried.peak_reserved_bytes = free_run.peak_reserved_bytes;
     tried.device_ns = free_run.device_ns;
     tried.trims = free_run.trims;
@@ -87,7 +92,7 @@ static hr_status run(trial *all, const hr__replay_work *work, const char *conf,
         hr__card card = all->card;
         if (kind == HR__SETTING_COLLECTION && card.fraction > 1.0)
             card.fraction = 1.0;
-        HR__TRY(hr__replay_run(work, conf, card, false, NULL, &held_run));
+        HR__TRY(hr__replay_run(work, setting, card, false, NULL, &held_run));
         tried.is_served = is_past_failure(all->given, &held_run);
     }
     all->out->tried[all->out->count++] = tried;
@@ -102,9 +107,11 @@ static hr_status try_candidate(trial *all, const candidate *next)
         return HR_OK;
     if (next->kind == HR__SETTING_COLLECTION && !all->has_limit)
         return HR_OK;
-    hr_status status =
-        hr__replay_same_settings(version, next->conf, all->work.recorded_conf, &is_same);
-    if (status == HR_OK && !is_same && next->kind != HR__SETTING_DEFAULTS)
+    bool is_torch = next->kind != HR__SETTING_HEADROOM;
+    hr_status status = HR_OK;
+    if (is_torch)
+        status = hr__replay_same_settings(version, next->conf, all->work.recorded_conf, &is_same);
+    if (status == HR_OK && !is_same && is_torch && next->kind != HR__SETTING_DEFAULTS)
         status = hr__replay_same_settings(version, next->conf, "", &is_same);
     if (status == HR_OK && !is_same)
         status = run(all, &all->work, next->conf, (hr__setting_kind)next->kind);
@@ -230,6 +237,8 @@ static const char *name_of(const hr__tried_setting *one)
         return "empty_cache() after every step";
     case HR__SETTING_TRIM_PHASES:
         return "empty_cache() between phases";
+    case HR__SETTING_HEADROOM:
+        return "engine headroom";
     default:
         return one->conf;
     }
@@ -252,6 +261,8 @@ static const char *action_of(hr__case *given, const hr__tried_settings *tried,
                                   "call torch.cuda.empty_cache() between training and "
                                   "evaluation%s",
                                   serves);
+    case HR__SETTING_HEADROOM:
+        return hr__diagnosis_text(given->draft, HR__HEADROOM_ACTION "%s", serves);
     default:
         return hr__diagnosis_text(given->draft, "set %s%s", one->conf, serves);
     }
@@ -280,6 +291,8 @@ static const char *cost_of(hr__case *given, const hr__tried_settings *tried,
     case HR__SETTING_TRIM_PHASES:
         return hr__diagnosis_text(given->draft, "%" PRIu64 " calls that wait for the GPU; %s",
                                   one->trims, time);
+    case HR__SETTING_HEADROOM:
+        return hr__diagnosis_text(given->draft, HR__HEADROOM_COST "; %s", time);
     default:
         return hr__diagnosis_text(given->draft, "a restart; %s", time);
     }
@@ -299,6 +312,8 @@ static const char *how_of(hr__case *given, const hr__tried_settings *tried,
         return "torch.cuda.empty_cache()  # the last line of a step";
     case HR__SETTING_TRIM_PHASES:
         return "torch.cuda.empty_cache()  # before evaluation, and after it";
+    case HR__SETTING_HEADROOM:
+        return HR__HEADROOM_HOW;
     case HR__SETTING_COLLECTION:
         return hr__diagnosis_text(
             given->draft, "export PYTORCH_CUDA_ALLOC_CONF=%s%s%s", one->conf, before,
@@ -405,14 +420,14 @@ static void say_what_was_tried(hr__case *given, const hr__tried_settings *tried,
     hr__byte_buffer_deinit(&text);
 }
 
-/* Those worth typing, in the order in which to try them. */
+/* Those worth typing, in the order in which to try them. Our own engine is not one of them. */
 static size_t choose(const hr__case *given, const hr__tried_settings *tried,
                      const hr__tried_setting *best[HR__SETTING_KINDS])
 {
     size_t count = 0;
     for (unsigned kind = HR__SETTING_RECORDED + 1; kind < HR__SETTING_KINDS; kind++) {
         const hr__tried_setting *one = best_of_kind(tried, kind);
-        if (one == NULL || !is_worth_it(given, tried, one))
+        if (one == NULL || kind == HR__SETTING_HEADROOM || !is_worth_it(given, tried, one))
             continue;
         size_t place = count++;
         for (; place > 0 && is_better(one, best[place - 1]); place--)
@@ -431,6 +446,22 @@ uint64_t hr__doctor_best_saving(const hr__case *given, const hr__tried_settings 
     return serves ? UINT64_MAX : saved_bytes(tried, best[0]);
 }
 
+/* Another allocator is named only for what no setting does: it serves what was refused, or gives
+ * back as much again as makes a setting worth typing. */
+static bool is_engine_worth_it(const hr__case *given, const hr__tried_settings *tried,
+                               const hr__tried_setting *engine, const hr__tried_setting *best)
+{
+    uint64_t recorded_bytes = tried->tried[0].peak_reserved_bytes;
+    if (engine == NULL || !is_worth_it(given, tried, engine))
+        return false;
+    if (best == NULL || engine->is_served != best->is_served)
+        return best == NULL || engine->is_served;
+    uint64_t more_bytes = best->peak_reserved_bytes > engine->peak_reserved_bytes
+                              ? best->peak_reserved_bytes - engine->peak_reserved_bytes
+                              : 0;
+    return more_bytes >= LEAST_WORTH_BYTES && more_bytes >= recorded_bytes / WORTH_SHARE;
+}
+
 void hr__doctor_add_setting_remedies(hr__case *given, const hr__tried_settings *tried,
                                      hr__finding_draft *finding)
 {
@@ -443,6 +474,11 @@ void hr__doctor_add_setting_remedies(hr__case *given, const hr__tried_settings *
         hr__finding_remedy(finding, action_of(given, tried, best[i]),
                            hr__saves(saved_bytes(tried, best[i])), HR_BASIS_REPLAYED,
                            cost_of(given, tried, best[i]), how_of(given, tried, best[i]));
+    const hr__tried_setting *engine = best_of_kind(tried, HR__SETTING_HEADROOM);
+    if (is_engine_worth_it(given, tried, engine, count != 0 ? best[0] : NULL))
+        hr__finding_later_remedy(finding, action_of(given, tried, engine),
+                                 hr__saves(saved_bytes(tried, engine)), HR_BASIS_REPLAYED,
+                                 cost_of(given, tried, engine), how_of(given, tried, engine));
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */

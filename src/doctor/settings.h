@@ -1,4 +1,5 @@
-/* settings.h - what each setting of the allocator would have reserved: replayed.
+/* settings.h - what each setting of the allocator, and our own in its place, would have reserved:
+ * replayed.
  *
  * For fragmentation.c and stranded.c. Every candidate is the whole program run again:
  * once without a limit, which says how much it would reserve; and, where it failed, once on the
@@ -23,11 +24,13 @@ typedef enum hr__setting_kind {
     HR__SETTING_COLLECTION,
     HR__SETTING_TRIM_STEPS,  /* empty_cache() after every step */
     HR__SETTING_TRIM_PHASES, /* and where training turns to evaluation, or back */
+    HR__SETTING_HEADROOM,    /* engine "headroom" in place of PyTorch's allocator */
     HR__SETTING_KINDS
 } hr__setting_kind;
 
 typedef struct hr__tried_setting {
-    const char *conf;             /* static; of RECORDED and the TRIMs the recorded one, borrowed */
+    const char *conf;             /* static; of RECORDED and the TRIMs the recorded one, borrowed;
+                                     of HEADROOM "" */
     uint64_t peak_reserved_bytes; /* without a limit */
     uint64_t device_ns;           /* spent in the driver, all together, without a limit */
     uint64_t trims;               /* calls of empty_cache() that were put in */
@@ -36,6 +39,14 @@ typedef struct hr__tried_setting {
 } hr__tried_setting;
 
 #define HR__MOST_TRIED 16
+
+/* The words of a remedy: our own engine. */
+#define HR__HEADROOM_ACTION "use the allocator of libheadroom (engine headroom)"
+#define HR__HEADROOM_COST                                                                          \
+    "for programs written for it: this version has no way to give it to PyTorch"
+#define HR__HEADROOM_HOW                                                                           \
+    "hr_pool_options options = {.struct_size = sizeof options, .engine = \"headroom\"};\n"         \
+    "hr_pool_create(device, &options, &pool);  // headroom/headroom.h"
 
 typedef struct hr__tried_settings {
     hr__tried_setting tried[HR__MOST_TRIED]; /* the recorded one first */
@@ -49,12 +60,13 @@ HR_MUST_CHECK hr_status hr__doctor_try_settings(const hr__case *given, hr__tried
 void hr__tried_settings_deinit(hr__tried_settings *tried);
 
 /* The best of each kind that gives bytes back, or serves the request that failed: those first, then
- * by bytes. Says in the evidence what the best of each kind came to. */
+ * by bytes; behind them our own engine, if it does clearly better than the first of them. Says in
+ * the evidence what the best of each kind came to. */
 void hr__doctor_add_setting_remedies(hr__case *given, const hr__tried_settings *tried,
                                      hr__finding_draft *finding);
 
-/* What the first of those remedies gives back: 0 where there is none, UINT64_MAX where it serves
- * the request that failed. */
+/* What the first of those remedies gives back, our own engine left out: 0 where there is none,
+ * UINT64_MAX where it serves the request that failed. */
 uint64_t hr__doctor_best_saving(const hr__case *given, const hr__tried_settings *tried);
 
 /* Findings of kind "warning": recipes that many pages recommend and that hurt this run. */

@@ -13,10 +13,14 @@
  *
  * The verdict is for a run that failed for this reason: what the request could use was too little,
  * what others kept was enough, and with one stream and one pool it is served. Of a run that did not
- * fail: an eighth of what it reserves at most, which is worth a few lines of code. */
+ * fail: an eighth of what it reserves at most, which is worth a few lines of code.
+ *
+ * Our own engine lets a free page serve any stream. What it reserves is replayed as well, for a run
+ * that did not fail; for one that did, settings.c does so. */
 #include <inttypes.h>
 
 #include "doctor/doctor.h"
+#include "doctor/settings.h" /* HR__HEADROOM_ACTION */
 #include "analysis/replay.h"
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -45,6 +49,7 @@ typedef struct stranding {
     uint64_t unused_bytes;   /* of them, in segments that are wholly idle */
     /* Replayed without a limit: what is reserved at most. */
     uint64_t recorded_bytes, one_stream_bytes, no_waiting_bytes, together_bytes;
+    uint64_t headroom_bytes; /* by our own engine, streams and all; of a run that did not fail */
     bool is_replayed;
     bool is_served; /* one stream, one pool: the request that failed */
 } stranding;
@@ -196,9 +201,9 @@ static hr_status run_rewritten(const hr__replay_work *work, rewriting as, hr__ca
         rewritten.script.ops[i] = script->ops[i];
         rewrite(&rewritten.script.ops[i], as, stream);
     }
-    hr_status status =
-        hr__replay_run(&rewritten, work->is_recorded_conf_usable ? work->recorded_conf : "", card,
-                       false, NULL, out);
+    hr__replay_setting setting =
+        hr__torch_setting(work->is_recorded_conf_usable ? work->recorded_conf : "");
+    hr_status status = hr__replay_run(&rewritten, setting, card, false, NULL, out);
     hr__host_free(rewritten.script.ops);
     return status;
 }
@@ -209,6 +214,15 @@ static hr_status run_without_end(const hr__replay_work *work, rewriting as, uint
 {
     hr_replay_result result = {.policy = NULL};
     HR__TRY(run_rewritten(work, as, hr__card_without_end(), &result));
+    *bytes = result.peak_reserved_bytes;
+    return HR_OK;
+}
+
+static hr_status run_with_headroom(const hr__replay_work *work, uint64_t *bytes)
+{
+    hr_replay_result result = {.policy = NULL};
+    HR__TRY(hr__replay_run(work, hr__policy_setting("headroom", ""), hr__card_without_end(), false,
+                           NULL, &result));
     *bytes = result.peak_reserved_bytes;
     return HR_OK;
 }
@@ -247,6 +261,8 @@ static hr_status replay_variants(const hr__case *given, const hr__replay_work *w
     HR__TRY(run_without_end(work, no_waiting, &found->no_waiting_bytes));
     if (given->failure.has_happened)
         HR__TRY(run_on_failing_card(given, work, found));
+    else
+        HR__TRY(run_with_headroom(work, &found->headroom_bytes));
     found->is_replayed = true;
     return HR_OK;
 }
@@ -421,6 +437,15 @@ static void add_stream_remedies(const stranding *found, hr__finding_draft *findi
         add_asking(finding, asking);
 }
 
+/* Behind what can be done with PyTorch as it is. */
+static void add_headroom(const stranding *found, hr__finding_draft *finding)
+{
+    uint64_t saved = found->headroom_bytes != 0 ? saved_bytes(found, found->headroom_bytes) : 0;
+    if (saved >= MUCH_STRANDED_BYTES)
+        hr__finding_later_remedy(finding, HR__HEADROOM_ACTION, hr__saves(saved), HR_BASIS_REPLAYED,
+                                 HR__HEADROOM_COST, HR__HEADROOM_HOW);
+}
+
 static void add_remedies(const stranding *found, hr__finding_draft *finding)
 {
     add_stream_remedies(found, finding);
@@ -440,6 +465,7 @@ static void add_remedies(const stranding *found, hr__finding_draft *finding)
                            (hr__savings){0, found->captured_bytes}, HR_BASIS_RULE,
                            "a restart; PyTorch 2.9",
                            "export PYTORCH_CUDA_ALLOC_CONF=graph_capture_record_stream_reuse:True");
+    add_headroom(found, finding);
 }
 
 static hr_status add_finding(hr__case *given, stranding *found)

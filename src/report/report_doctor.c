@@ -272,7 +272,7 @@ static const hr_remedy *largest_remedy(const hr_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->finding_count; i++) {
         const hr_finding *finding = &diagnosis->findings[i];
         for (size_t k = 0; k < finding->remedy_count; k++)
-            if (!is_warning(finding) && !is_peak(finding) &&
+            if (!is_warning(finding) && !is_peak(finding) && !finding->remedies[k].is_for_later &&
                 saves_more(&finding->remedies[k], largest))
                 largest = &finding->remedies[k];
     }
@@ -286,9 +286,12 @@ static const hr_remedy *first_remedy(const hr_diagnosis *diagnosis)
         return NULL;
     if (diagnosis->verdict == HR_VERDICT_HEALTHY)
         return largest_remedy(diagnosis);
-    for (size_t i = 0; i < diagnosis->finding_count; i++)
-        if (diagnosis->findings[i].remedy_count > 0 && !is_warning(&diagnosis->findings[i]))
-            return &diagnosis->findings[i].remedies[0];
+    for (size_t i = 0; i < diagnosis->finding_count; i++) {
+        const hr_finding *finding = &diagnosis->findings[i];
+        for (size_t k = 0; k < finding->remedy_count && !is_warning(finding); k++)
+            if (!finding->remedies[k].is_for_later)
+                return &finding->remedies[k];
+    }
     return NULL;
 }
 

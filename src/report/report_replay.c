@@ -66,6 +66,18 @@ static bool say_failures(hr__report *out, const hr_replay_report *report)
     return is_any;
 }
 
+static bool say_moves(hr__report *out, const hr_replay_report *report)
+{
+    bool is_any = false;
+    for (size_t i = 0; i < report->result_count; i++) {
+        if (!hr__run_is_headroom(&report->results[i]))
+            continue;
+        hr__report_run_moves(out, &report->results[i]);
+        is_any = true;
+    }
+    return is_any;
+}
+
 static void say_report(hr__report *out, const hr_replay_report *report)
 {
     say_answer(out, report);
@@ -73,6 +85,8 @@ static void say_report(hr__report *out, const hr_replay_report *report)
     hr__report_runs(out, report->results, report->result_count, SIZE_MAX);
     hr__report_blank(out);
     if (say_failures(out, report))
+        hr__report_blank(out);
+    if (say_moves(out, report))
         hr__report_blank(out);
     hr__report_fact(out, "events", "%s, on device %d", hr__count_text(report->event_count).text,
                     report->device);

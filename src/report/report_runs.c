@@ -1,7 +1,11 @@
 /* report_runs.c - one row, or one object, for each run of a replay. */
 #include "report/report_runs.h"
 
+#include <math.h> /* NAN, isnan */
+#include <stdio.h>
 #include <string.h>
+
+#include "analysis/policies.h"
 
 void hr__append_setting(hr__byte_buffer *buffer, const hr_replay_result *result)
 {
@@ -12,6 +16,20 @@ void hr__append_setting(hr__byte_buffer *buffer, const hr_replay_result *result)
         hr__append_format(buffer, "recorded (%s)", result->conf);
     else
         hr__append_text(buffer, result->policy);
+}
+
+bool hr__run_is_headroom(const hr_replay_result *result)
+{
+    return hr__policy_is_headroom(result->policy);
+}
+
+/* Of the recorded time after the first quarter of the events, in the driver; NAN = not known. */
+static double settled_share(const hr_replay_result *result)
+{
+    if (result->settled_device_ns == HR_UNKNOWN || result->settled_duration_ns == HR_UNKNOWN ||
+        result->settled_duration_ns == 0)
+        return NAN;
+    return (double)result->settled_device_ns / (double)result->settled_duration_ns;
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -53,6 +71,21 @@ void hr__report_run_oom(hr__report *report, const hr_replay_result *result)
                    hr__size_text(result->oom_tried_bytes).text,
                    hr__size_text(result->oom_reserved_bytes).text, hr__size_text(idle_bytes).text);
     hr__byte_buffer_deinit(&setting);
+}
+
+void hr__report_run_moves(hr__report *report, const hr_replay_result *result)
+{
+    const double share = settled_share(result);
+    hr__text copied = {"nothing"}, settled = {""};
+    if (result->copied_bytes != 0)
+        copied = hr__size_text(result->copied_bytes);
+    if (!isnan(share))
+        snprintf(settled.text, sizeof settled.text, ", %.12s %% of the time once settled",
+                 hr__ratio_text(100 * share).text);
+    hr__report_say(report, HR__STYLE_PLAIN,
+                   "%s: %s of free memory moved, %s copied; in the driver at most %s at a time%s",
+                   result->policy, hr__size_text(result->moved_bytes).text, copied.text,
+                   hr__duration_text(result->longest_stall_ns).text, settled.text);
 }
 
 void hr__report_runs(hr__report *report, const hr_replay_result *results, size_t result_count,
@@ -127,6 +160,12 @@ void hr__json_run(hr__json *json, const char *key, const hr_replay_result *resul
     hr__json_double(json, "device_us", (double)result->device_ns / 1000);
     hr__json_double(json, "longest_stall_us", (double)result->longest_stall_ns / 1000);
     hr__json_known(json, "smallest_card_bytes", result->smallest_card_bytes);
+    hr__json_double(
+        json, "settled_device_us",
+        result->settled_device_ns != HR_UNKNOWN ? (double)result->settled_device_ns / 1000 : NAN);
+    hr__json_double(json, "settled_share", settled_share(result));
+    hr__json_unsigned(json, "moved_bytes", result->moved_bytes);
+    hr__json_unsigned(json, "copied_bytes", result->copied_bytes);
     hr__json_end_object(json);
 }
 

@@ -7,9 +7,24 @@
 #include "report/report_runs.h"
 #include "report/report_text.h"
 
+/* Nothing of PyTorch's own does. */
+static void say_that_headroom_fits(hr__report *out, const hr_tune_report *report)
+{
+    hr__report_say(
+        out, HR__STYLE_GREEN,
+        "fits: %s of %s reserved at most, with the allocator of libheadroom (engine %s); "
+        "with no setting of PyTorch's own",
+        hr__size_text(report->best->peak_reserved_bytes).text,
+        hr__size_text(report->card_bytes).text, report->best->policy);
+}
+
 static void say_that_it_fits(hr__report *out, const hr_tune_report *report)
 {
     const char *conf = report->best->conf != NULL ? report->best->conf : "";
+    if (hr__run_is_headroom(report->best)) {
+        say_that_headroom_fits(out, report);
+        return;
+    }
     hr__report_say(out, HR__STYLE_GREEN, "fits: %s of %s reserved at most, with %s",
                    hr__size_text(report->best->peak_reserved_bytes).text,
                    hr__size_text(report->card_bytes).text,
@@ -50,6 +65,19 @@ static bool say_failures(hr__report *out, const hr_tune_report *report)
     return has_best || has_recorded;
 }
 
+/* Its place is behind everything of PyTorch's that completes: beyond the rows that are shown. */
+static void say_headroom(hr__report *out, const hr_tune_report *report)
+{
+    for (size_t i = 0; i < report->tried_count; i++) {
+        const hr_replay_result *result = &report->tried[i];
+        if (result != report->best && result->is_complete && hr__run_is_headroom(result))
+            hr__report_fact(out, "libheadroom",
+                            "engine %s would reserve %s, %s times the peak of live bytes",
+                            result->policy, hr__size_text(result->peak_reserved_bytes).text,
+                            hr__ratio_text(result->ratio).text);
+    }
+}
+
 static void say_report(hr__report *out, const hr_tune_report *report)
 {
     if (report->fits && report->best != NULL)
@@ -64,6 +92,7 @@ static void say_report(hr__report *out, const hr_tune_report *report)
     hr__report_fact(out, "events", "%s, on device %d", hr__count_text(report->event_count).text,
                     report->device);
     hr__report_fact(out, "peak live", "%s", hr__size_text(report->peak_live_bytes).text);
+    say_headroom(out, report);
     if (report->warning_count + report->note_count > 0)
         hr__report_blank(out);
     hr__report_list(out, HR__STYLE_YELLOW, "warning", report->warnings, report->warning_count);

@@ -1,7 +1,8 @@
 /* hand_made_script.h - scripts written out in a test, operation by operation.
  *
  * Each function appends one operation and the events it would have had: a request one, a free two.
- * Live bytes are counted as script.h says. */
+ * Live bytes are counted as script.h says. Events have no times but those that hand_time() gives.
+ */
 #ifndef HR_TESTS_HAND_MADE_SCRIPT_H
 #define HR_TESTS_HAND_MADE_SCRIPT_H
 
@@ -17,6 +18,7 @@ typedef struct hand_made_script {
     hr__script script;
     hr__model model;
     hr__model_trace trace;
+    hr__model_event events[2 * HAND_MOST_OPS];
     hr__script_op ops[HAND_MOST_OPS];
     hr_stream streams[HAND_STREAMS];
     hr_private_id pools[HAND_POOLS];
@@ -35,6 +37,9 @@ static inline void hand_begin(hand_made_script *hand)
     hand->model.streams = hand->streams;
     hand->model.stream_count = HAND_STREAMS;
     hand->model.settings.conf = HR__NO_STRING;
+    for (size_t i = 0; i < sizeof hand->events / sizeof hand->events[0]; i++)
+        hand->events[i].time_us = HR__UNKNOWN_TIME;
+    hand->trace.events = hand->events;
     hand->script.ops = hand->ops;
     hand->script.pools = hand->pools;
     hand->script.pool_count = HAND_POOLS;
@@ -110,6 +115,13 @@ static inline void hand_scope(hand_made_script *hand, uint16_t pool)
 static inline void hand_release(hand_made_script *hand, uint16_t pool)
 {
     hand_add(hand, HR__SCRIPT_RELEASE, 0)->pool = pool;
+}
+
+/* The events so far are `us` apart. */
+static inline void hand_time(hand_made_script *hand, int64_t us)
+{
+    for (size_t i = 0; i < hand->trace.event_count; i++)
+        hand->events[i].time_us = (int64_t)i * us;
 }
 
 #endif /* HR_TESTS_HAND_MADE_SCRIPT_H */

@@ -28,6 +28,8 @@ static const hr_replay_result sample_results[] = {
         .device_ns = 12345678,
         .longest_stall_ns = 1500,
         .smallest_card_bytes = HR_UNKNOWN,
+        .settled_device_ns = HR_UNKNOWN,
+        .settled_duration_ns = HR_UNKNOWN,
     },
     {
         .policy = "expandable",
@@ -43,7 +45,29 @@ static const hr_replay_result sample_results[] = {
         .calls = {.create = 5, .release = 4, .map = 3, .unmap = 2, .set_access = 1},
         .device_ns = 1000,
         .smallest_card_bytes = 21 * SAMPLE_GIB,
+        .settled_device_ns = 500,
+        .settled_duration_ns = 400000,
     },
+};
+
+/* A run of an engine of our own. */
+static const hr_replay_result sample_headroom = {
+    .policy = "headroom:rescue",
+    .conf = "",
+    .card_bytes = 24 * SAMPLE_GIB,
+    .is_complete = true,
+    .events_done = 5000,
+    .peak_reserved_bytes = 20 * SAMPLE_GIB + SAMPLE_GIB / 5,
+    .peak_live_bytes = 20 * SAMPLE_GIB,
+    .peak_allocated_bytes = 20 * SAMPLE_GIB,
+    .ratio = 1.01,
+    .device_ns = 4000000,
+    .longest_stall_ns = 2500000,
+    .smallest_card_bytes = HR_UNKNOWN,
+    .settled_device_ns = 3100000,
+    .settled_duration_ns = 1000000000,
+    .moved_bytes = 3 * SAMPLE_GIB,
+    .copied_bytes = 64 * SAMPLE_MIB,
 };
 
 #endif /* HR_TESTS_REPORT_SAMPLES_H */

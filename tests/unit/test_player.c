@@ -342,6 +342,42 @@ static void a_trim_of_one_pool_leaves_the_others_alone_if_told_to(void **state)
     }
 }
 
+/* The second trim is a MemPool's end. */
+static void calls_of_empty_cache_are_left_out_if_told_to_and_the_end_of_a_pool_is_not(void **state)
+{
+    (void)state;
+    for (int skips = 0; skips <= 1; skips++) {
+        fixture *self = begin();
+        const hr__player_options options = {
+            .torch_version = "2.11",
+            .conf = "",
+            .capacity_bytes = UINT64_MAX,
+            .fraction = 1.0,
+            .sink = &self->sink,
+            .skips_empty_cache = skips == 1,
+        };
+        hand_alloc(&self->hand, 0, 1000);
+        hand_free(&self->hand, 0);
+        hand_add(&self->hand, HR__SCRIPT_TRIM, 1);
+        hand_alloc(&self->hand, 0, 1000);
+        hand_scope(&self->hand, 1);
+        hand_alloc(&self->hand, 1, 1000);
+        hand_scope(&self->hand, 0);
+        hand_free(&self->hand, 1);
+        hand_release(&self->hand, 1);
+        hand_free(&self->hand, 0);
+        hand_add(&self->hand, HR__SCRIPT_TRIM, 1)->pool = 1;
+        assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options), HR_OK);
+        assert_int_equal(play(self), HR_OK);
+        assert_string_equal(actions(self), skips == 1 ? "SArcASArcrcF" : "SArcFSASArcrcFF");
+        if (skips == 1) { /* one that is not in the script is made */
+            assert_int_equal(hr__player_trim(&self->player), HR_OK);
+            assert_string_equal(actions(self), "SArcASArcrcFF");
+        }
+        end(self);
+    }
+}
+
 static void blocks_of_an_unsplit_pool_have_segments_of_their_own(void **state)
 {
     (void)state;
@@ -426,6 +462,47 @@ static void an_endless_card_takes_more_than_any_card_has(void **state)
     }
 }
 
+/* Is work that was queued on a stream of the script before the first operation done by then? */
+static bool is_done_after(const char *engine, size_t op_count)
+{
+    fixture *self = begin();
+    hr_device_event event = 0;
+    size_t stopped = 0;
+    const hr__player_options options = {.engine = engine,
+                                        .torch_version = "2.11",
+                                        .conf = "",
+                                        .capacity_bytes = UINT64_MAX,
+                                        .fraction = 1.0};
+    for (size_t i = 0; i < HR__PLAYER_LAG_OPS; i++) {
+        hand_alloc_on(&self->hand, 0, 1000, 1);
+        hand_free(&self->hand, 0);
+    }
+    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options), HR_OK);
+    const hr_device *device = self->player.device;
+    assert_int_equal(device->table->event_create(device->context, &event), HR_OK);
+    assert_int_equal(
+        device->table->event_record(device->context, event, self->hand.model.streams[1]), HR_OK);
+    for (size_t i = 0; i < op_count; i = stopped) /* in parts: the count goes on */
+        assert_int_equal(
+            hr__player_play(&self->player, i, i + 100 < op_count ? i + 100 : op_count, &stopped),
+            HR_OK);
+    assert_int_equal(stopped, op_count);
+    hr_status status = device->table->event_query(device->context, event);
+    assert_int_equal(device->table->event_destroy(device->context, event), HR_OK);
+    end(self);
+    return status == HR_OK;
+}
+
+static void the_device_lags_behind_engine_headroom_by_so_many_operations(void **state)
+{
+    (void)state;
+    assert_false(is_done_after("headroom", HR__PLAYER_LAG_OPS - 1));
+    assert_true(is_done_after("headroom", HR__PLAYER_LAG_OPS));
+    assert_true(is_done_after("headroom:tight", 2 * HR__PLAYER_LAG_OPS - 1));
+    assert_false(is_done_after("torch", 2 * HR__PLAYER_LAG_OPS));
+    assert_false(is_done_after(NULL, 2 * HR__PLAYER_LAG_OPS));
+}
+
 static void what_cannot_be_played_is_refused_at_the_beginning(void **state)
 {
     (void)state;
@@ -439,6 +516,10 @@ static void what_cannot_be_played_is_refused_at_the_beginning(void **state)
     assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options),
                      HR_ERR_INVALID_ARGUMENT);
     options.torch_version = "2.11";
+    options.engine = "headroom:loose";
+    assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options),
+                     HR_ERR_INVALID_ARGUMENT);
+    options.engine = NULL;
     options.capacity_bytes = 0;
     assert_int_equal(hr__player_init(&self->player, &self->hand.script, &options),
                      HR_ERR_INVALID_ARGUMENT);
@@ -491,11 +572,13 @@ int main(void)
         cmocka_unit_test(a_scope_routes_requests_until_the_next),
         cmocka_unit_test(a_released_pool_gives_its_memory_back_with_the_next_empty_cache),
         cmocka_unit_test(a_trim_of_one_pool_leaves_the_others_alone_if_told_to),
+        cmocka_unit_test(calls_of_empty_cache_are_left_out_if_told_to_and_the_end_of_a_pool_is_not),
         cmocka_unit_test(blocks_of_an_unsplit_pool_have_segments_of_their_own),
         cmocka_unit_test(nothing_is_allocated_for_a_request_of_zero_bytes),
         cmocka_unit_test(sizes_that_no_device_has_are_refused_in_words),
         cmocka_unit_test(the_longest_stall_is_the_dearest_operation_with_all_its_calls),
         cmocka_unit_test(an_endless_card_takes_more_than_any_card_has),
+        cmocka_unit_test(the_device_lags_behind_engine_headroom_by_so_many_operations),
         cmocka_unit_test(what_cannot_be_played_is_refused_at_the_beginning),
         cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
     };

@@ -20,7 +20,8 @@ static hr_replay_result run_on(hr__card card, const char *conf)
 {
     hr__replay_work work = work_on_hand();
     hr_replay_result result = {.policy = "conf"};
-    assert_int_equal(hr__replay_run(&work, conf, card, false, NULL, &result), HR_OK);
+    assert_int_equal(hr__replay_run(&work, hr__torch_setting(conf), card, false, NULL, &result),
+                     HR_OK);
     return result;
 }
 
@@ -117,6 +118,8 @@ static void a_request_that_fails_again_is_noted_and_the_script_goes_on(void **st
     hr_replay_result larger = run_on(hr__card_of(64 * MIB), "");
     assert_true(larger.is_complete);
     assert_true(larger.is_past_recorded_oom);
+    assert_int_equal(result.peak_live_bytes, 20 * MIB);
+    assert_int_equal(larger.peak_live_bytes, 60 * MIB); /* with what it served, for a moment */
 }
 
 static void a_card_of_any_size_can_be_asked_for(void **state)
@@ -143,7 +146,9 @@ static void a_trial_ends_with_the_first_request_that_is_not_served(void **state)
     hand_alloc(&hand, 0, 12 * MIB);
     hr__replay_work work = work_on_hand();
     hr_replay_result result = {.policy = NULL};
-    assert_int_equal(hr__replay_run(&work, "", hr__card_of(20 * MIB), true, NULL, &result), HR_OK);
+    assert_int_equal(
+        hr__replay_run(&work, hr__torch_setting(""), hr__card_of(20 * MIB), true, NULL, &result),
+        HR_OK);
     assert_true(result.has_oom);
     assert_int_equal(result.events_done, 0);
     assert_int_equal(result.peak_reserved_bytes, 0);
@@ -174,13 +179,15 @@ static void empty_cache_is_called_before_the_operations_named(void **state)
     hr__replay_work work = work_on_hand();
     size_t trims[] = {0, 2, 3};
     hr_replay_result result = {.policy = NULL};
-    assert_int_equal(hr__replay_run(&work, "", hr__card_without_end(), false, NULL, &result),
-                     HR_OK);
+    assert_int_equal(
+        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
+        HR_OK);
     assert_int_equal(result.calls.alloc, 1);
     work.trims = trims;
     work.trim_count = 3;
-    assert_int_equal(hr__replay_run(&work, "", hr__card_without_end(), false, NULL, &result),
-                     HR_OK);
+    assert_int_equal(
+        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
+        HR_OK);
     assert_int_equal(result.calls.alloc, 2);
     assert_int_equal(result.calls.free, 1);
     assert_int_equal(result.trims, 3);
@@ -215,12 +222,13 @@ static void a_limit_is_held_to_the_byte(void **state)
         hr__replay_work work = work_on_hand();
         hr_replay_result result = {.policy = NULL};
         work.torch_version = versions[i];
-        assert_int_equal(
-            hr__replay_run(&work, "", hr__card_with_limit(70 * MIB), false, NULL, &result), HR_OK);
+        assert_int_equal(hr__replay_run(&work, hr__torch_setting(""), hr__card_with_limit(70 * MIB),
+                                        false, NULL, &result),
+                         HR_OK);
         assert_true(result.is_complete);
-        assert_int_equal(
-            hr__replay_run(&work, "", hr__card_with_limit(70 * MIB - 1), false, NULL, &result),
-            HR_OK);
+        assert_int_equal(hr__replay_run(&work, hr__torch_setting(""),
+                                        hr__card_with_limit(70 * MIB - 1), false, NULL, &result),
+                         HR_OK);
         assert_false(result.is_complete);
     }
 }
@@ -233,8 +241,9 @@ static void a_recording_that_claims_the_impossible_is_refused(void **state)
     hand_alloc(&hand, 1, UINT64_C(1) << 60);
     hr__replay_work work = work_on_hand();
     hr_replay_result result = {.policy = "untouched"};
-    assert_int_equal(hr__replay_run(&work, "", hr__card_without_end(), false, NULL, &result),
-                     HR_ERR_CORRUPT_FILE);
+    assert_int_equal(
+        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
+        HR_ERR_CORRUPT_FILE);
     assert_non_null(strstr(hr_last_error(), "event 1"));
     assert_non_null(strstr(hr_last_error(), "1152921504606846976"));
     assert_string_equal(result.policy, "untouched");
@@ -260,9 +269,9 @@ static void a_setting_that_cannot_be_used_is_named(void **state)
     hand_alloc(&hand, 0, 1000);
     hr__replay_work work = work_on_hand();
     hr_replay_result result = {.policy = NULL};
-    assert_int_equal(
-        hr__replay_run(&work, "max_splat:1", hr__card_without_end(), false, NULL, &result),
-        HR_ERR_BAD_SETTING);
+    assert_int_equal(hr__replay_run(&work, hr__torch_setting("max_splat:1"), hr__card_without_end(),
+                                    false, NULL, &result),
+                     HR_ERR_BAD_SETTING);
     assert_non_null(strstr(hr_last_error(), "\"max_splat:1\""));
     assert_non_null(strstr(hr_last_error(), "Unrecognized key"));
 }
@@ -276,12 +285,153 @@ static void a_run_that_is_stopped_says_so(void **state)
     hr_replay_result result = {.policy = NULL};
     progress_log log = {.stop_at = 0};
     hr__replay_progress progress = {log_progress, &log, 0.25, 0.5};
-    assert_int_equal(hr__replay_run(&work, "", hr__card_without_end(), false, &progress, &result),
+    assert_int_equal(hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false,
+                                    &progress, &result),
                      HR_OK);
     assert_true(log.last == 0.75);
     log = (progress_log){.stop_at = 1};
-    assert_int_equal(hr__replay_run(&work, "", hr__card_without_end(), false, &progress, &result),
+    assert_int_equal(hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false,
+                                    &progress, &result),
                      HR_ERR_WRONG_STATE);
+}
+
+static void driver_time_counts_as_settled_after_a_quarter_of_the_events(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    for (uint32_t i = 0; i < 4; i++)
+        hand_alloc(&hand, i, 20 * MIB);
+    hr_replay_result result = run_on(hr__card_without_end(), "");
+    assert_int_equal(result.settled_device_ns, result.device_ns / 4 * 3);
+    assert_int_equal(result.settled_duration_ns, HR_UNKNOWN); /* no times */
+    hand_time(&hand, 1000);
+    result = run_on(hr__card_without_end(), "");
+    assert_int_equal(result.settled_duration_ns, 2000000);
+    assert_int_equal(result.settled_device_ns, result.device_ns / 4 * 3);
+    assert_int_equal(result.moved_bytes, 0);
+    assert_int_equal(result.copied_bytes, 0);
+}
+
+static void a_run_that_ends_early_has_settled_up_to_there_or_never(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    for (uint32_t i = 0; i < 8; i++)
+        hand_alloc(&hand, i, 20 * MIB);
+    hand_time(&hand, 1000);
+    hr_replay_result result = run_on(hr__card_of(110 * MIB), "");
+    assert_int_equal(result.events_done, 5);
+    assert_int_equal(result.settled_duration_ns, 2000000);
+    result = run_on(hr__card_of(30 * MIB), "");
+    assert_int_equal(result.events_done, 1);
+    assert_int_equal(result.settled_device_ns, HR_UNKNOWN);
+    assert_int_equal(result.settled_duration_ns, HR_UNKNOWN);
+}
+
+/* A trim before the operation at which a run has settled is counted as settled. */
+static void settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    hand_alloc(&hand, 0, 20 * MIB);
+    hand_free(&hand, 0); /* events 1 and 2 of 12 */
+    for (uint32_t i = 1; i < 4; i++) {
+        hand_alloc(&hand, i, 20 * MIB);
+        hand_free(&hand, i);
+    }
+    hr__replay_work work = work_on_hand();
+    size_t trims[] = {2, 4};
+    hr_replay_result result = {.policy = NULL};
+    work.trims = trims;
+    work.trim_count = 2;
+    assert_int_equal(
+        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
+        HR_OK);
+    assert_int_equal(result.calls.free, 2);
+    assert_int_equal(result.calls.alloc, 3);
+    uint64_t take_ns = result.device_ns - result.settled_device_ns; /* the first alone */
+    assert_true(take_ns >= 45000 && take_ns < 50000);
+}
+
+/* ---- engines of our own ---------------------------------------------------------------------- */
+
+static const hr__replay_setting engines[] = {
+    {"headroom", ""}, {"headroom:rescue", ""}, {"headroom:tight", ""}};
+
+static void every_mode_of_engine_headroom_is_run(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    hand_alloc(&hand, 0, 30 * MIB);
+    hand_alloc_on(&hand, 1, 10 * MIB, 1);
+    hand_free(&hand, 0);
+    hand_alloc_on(&hand, 2, 20 * MIB, 1);
+    hr__replay_work work = work_on_hand();
+    for (size_t i = 0; i < 3; i++) {
+        hr_replay_result result = {.policy = "headroom"};
+        assert_int_equal(
+            hr__replay_run(&work, engines[i], hr__card_without_end(), false, NULL, &result), HR_OK);
+        assert_true(result.is_complete);
+        assert_string_equal(result.conf, "");
+        assert_int_equal(result.events_done, 5);
+        assert_int_equal(result.calls.alloc, 0); /* mapped, not taken */
+        assert_true(result.calls.map > 0);
+        assert_true(result.peak_reserved_bytes >= result.peak_live_bytes);
+    }
+}
+
+/* The recording's addresses are PyTorch's: dictated ones would be refused by this device. */
+static void engine_headroom_does_not_follow_the_recording(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    hand_alloc(&hand, 0, 30 * MIB);
+    hand.events[0] = (hr__model_event){.action = HR_ACTION_SEGMENT_ALLOC, .address = 1};
+    hr__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}};
+    char recorded_conf[] = "";
+    hr__replay_work work = work_on_hand();
+    hr_replay_result result = {.policy = "headroom"};
+    size_t followed_length = 1;
+    work.recorded_conf = recorded_conf;
+    work.followed = followed;
+    work.followed_count = 1;
+    assert_int_equal(hr__replay_follow_length(&work, hr__card_without_end(), &followed_length),
+                     HR_OK);
+    assert_int_equal(followed_length, 0); /* else nothing is proved here */
+    assert_int_equal(
+        hr__replay_run(&work, engines[0], hr__card_without_end(), false, NULL, &result), HR_OK);
+    assert_true(result.is_complete);
+}
+
+static void how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cache(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    hand_alloc(&hand, 0, 30 * MIB);
+    hand_free(&hand, 0);
+    hand_add(&hand, HR__SCRIPT_TRIM, 1);
+    hand.events[0] = (hr__model_event){
+        .action = HR_ACTION_SEGMENT_ALLOC, .address = 4096 * MIB, .size_bytes = 30 * MIB};
+    hand.events[3] = (hr__model_event){
+        .action = HR_ACTION_SEGMENT_FREE, .address = 4096 * MIB, .size_bytes = 30 * MIB};
+    hr__followed_op followed[] = {{.op = 0, .reserved_bytes = 30 * MIB}, {.op = 2}};
+    char recorded_conf[] = "";
+    hr__replay_work work = work_on_hand();
+    hr_replay_result result = {.policy = NULL};
+    size_t followed_length = 0;
+    work.recorded_conf = recorded_conf;
+    work.followed = followed;
+    work.followed_count = 2;
+    work.skips_empty_cache = true;
+    assert_int_equal(
+        hr__replay_run(&work, hr__torch_setting(""), hr__card_without_end(), false, NULL, &result),
+        HR_OK);
+    assert_true(result.is_complete);
+    assert_int_equal(result.calls.free, 0);
+    assert_int_equal(result.events_done, 4);
+    assert_int_equal(hr__replay_follow_length(&work, hr__card_without_end(), &followed_length),
+                     HR_OK);
+    assert_int_equal(followed_length, 2);
 }
 
 /* ---- the smallest card ----------------------------------------------------------------------- */
@@ -290,7 +440,7 @@ static uint64_t smallest_card(const char *conf)
 {
     hr__replay_work work = work_on_hand();
     uint64_t bytes = 0;
-    assert_int_equal(hr__replay_smallest_card(&work, conf, NULL, &bytes), HR_OK);
+    assert_int_equal(hr__replay_smallest_card(&work, hr__torch_setting(conf), NULL, &bytes), HR_OK);
     return bytes;
 }
 
@@ -323,6 +473,26 @@ static void the_smallest_card_completes_and_2_mib_less_do_not(void **state)
         assert_true(bytes <= run_on(hr__card_without_end(), confs[i]).peak_reserved_bytes);
         assert_true(run_on(hr__card_of(bytes), confs[i]).is_complete);
         assert_false(run_on(hr__card_of(bytes - 2 * MIB), confs[i]).is_complete);
+    }
+}
+
+static void the_smallest_card_is_found_for_engine_headroom_too(void **state)
+{
+    (void)state;
+    hand_begin(&hand);
+    churn();
+    hr__replay_work work = work_on_hand();
+    for (size_t i = 0; i < 3; i++) {
+        hr_replay_result result = {.policy = "headroom"};
+        uint64_t bytes = 0;
+        assert_int_equal(hr__replay_smallest_card(&work, engines[i], NULL, &bytes), HR_OK);
+        assert_int_equal(hr__replay_run(&work, engines[i], hr__card_of(bytes), true, NULL, &result),
+                         HR_OK);
+        assert_true(result.is_complete);
+        assert_int_equal(
+            hr__replay_run(&work, engines[i], hr__card_of(bytes - 2 * MIB), true, NULL, &result),
+            HR_OK);
+        assert_false(result.is_complete);
     }
 }
 
@@ -390,7 +560,14 @@ int main(void)
         cmocka_unit_test(a_request_that_failed_may_have_been_of_any_size),
         cmocka_unit_test(a_setting_that_cannot_be_used_is_named),
         cmocka_unit_test(a_run_that_is_stopped_says_so),
+        cmocka_unit_test(driver_time_counts_as_settled_after_a_quarter_of_the_events),
+        cmocka_unit_test(a_run_that_ends_early_has_settled_up_to_there_or_never),
+        cmocka_unit_test(settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in),
+        cmocka_unit_test(every_mode_of_engine_headroom_is_run),
+        cmocka_unit_test(engine_headroom_does_not_follow_the_recording),
+        cmocka_unit_test(how_far_a_recording_is_followed_is_asked_with_its_calls_of_empty_cache),
         cmocka_unit_test(the_smallest_card_completes_and_2_mib_less_do_not),
+        cmocka_unit_test(the_smallest_card_is_found_for_engine_headroom_too),
         cmocka_unit_test(the_smallest_card_may_be_the_peak_of_live_bytes),
         cmocka_unit_test(the_smallest_card_serves_what_failed_in_the_recording_too),
         cmocka_unit_test(late_frees_can_make_the_smallest_card_less_than_the_peak_of_live_bytes),

@@ -50,11 +50,13 @@ static void each_setting_is_replayed_once_by_default(void **state)
     record_small_program(&recording);
     record_conf(&recording, "garbage_collection_threshold:0.8");
     assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
-    assert_int_equal(report->result_count, 3);
+    assert_int_equal(report->result_count, 4);
     assert_string_equal(report->results[0].policy, "recorded");
     assert_string_equal(report->results[0].conf, "garbage_collection_threshold:0.8");
     assert_string_equal(report->results[1].policy, "native");
     assert_string_equal(report->results[2].policy, "expandable");
+    assert_string_equal(report->results[3].policy, "headroom");
+    assert_string_equal(report->results[3].conf, "");
     assert_int_equal(report->event_count, 11);
     assert_int_equal(report->peak_live_bytes, 60 * MIB);
     assert_int_equal(report->recorded_oom_event, HR_UNKNOWN);
@@ -78,9 +80,10 @@ static void settings_that_come_to_the_same_are_one(void **state)
         record_small_program(&recording);
         record_conf(&recording, confs[i]);
         assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
-        assert_int_equal(report->result_count, 2);
+        assert_int_equal(report->result_count, 3);
         assert_string_equal(report->results[0].policy, "recorded");
         assert_string_equal(report->results[1].policy, others[i]);
+        assert_string_equal(report->results[2].policy, "headroom");
         hr_replay_report_free(report);
         record_dispose(&recording);
     }
@@ -135,8 +138,9 @@ static void recorded_settings_of_another_version_are_left_out_and_said_to_be(voi
     const hr_recording *opened = record_end(&recording);
     options.torch_version = "2.0";
     assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
-    assert_int_equal(report->result_count, 1);
+    assert_int_equal(report->result_count, 2);
     assert_string_equal(report->results[0].policy, "native");
+    assert_string_equal(report->results[1].policy, "headroom"); /* whatever the version */
     assert_true(has_note(report, "cannot be used with PyTorch 2.0"));
     assert_true(has_note(report, "PyTorch 2.0 has no expandable segments"));
     hr_replay_report_free(report);
@@ -149,7 +153,7 @@ static void recorded_settings_of_another_version_are_left_out_and_said_to_be(voi
 static void policies_that_are_not_there_are_refused_with_those_that_are(void **state)
 {
     (void)state;
-    static const char *const names[] = {"torch", "headroom:tight", "", "Native"};
+    static const char *const names[] = {"torch", "headroom:loose", "", "Native"};
     hand_made_recording recording;
     hr_replay_report *report = NULL;
     hr_replay_options options = plain_options();
@@ -161,8 +165,8 @@ static void policies_that_are_not_there_are_refused_with_those_that_are(void **s
         const hr_replay_run run = {.policy = names[i]};
         options.runs = &run;
         assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
-        assert_non_null(strstr(hr_last_error(), "native, expandable, recorded"));
-        assert_int_equal(strstr(hr_last_error(), "no paged engine yet") != NULL, i == 1);
+        assert_non_null(strstr(hr_last_error(), "native, expandable, recorded, headroom, "
+                                                "headroom:rescue, headroom:tight, or conf"));
     }
     const hr_replay_run without_conf = {.policy = "conf"};
     options.runs = &without_conf;
@@ -170,6 +174,33 @@ static void policies_that_are_not_there_are_refused_with_those_that_are(void **s
     options.run_count = 0;
     assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
     assert_null(report);
+    record_dispose(&recording);
+}
+
+static void engines_of_our_own_are_policies_without_an_option_string(void **state)
+{
+    (void)state;
+    static const hr_replay_run runs[] = {{.policy = "headroom:tight"},
+                                         {.policy = "headroom"},
+                                         {.policy = "headroom:rescue", .conf = "not looked at"}};
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_small_program(&recording);
+    options.runs = runs;
+    options.run_count = 3;
+    options.find_smallest_card = true;
+    assert_int_equal(hr_recording_replay(record_end(&recording), &options, &report), HR_OK);
+    for (size_t i = 0; i < 3; i++) {
+        const hr_replay_result *result = &report->results[i];
+        assert_string_equal(result->policy, runs[i].policy);
+        assert_string_equal(result->conf, "");
+        assert_true(result->is_complete);
+        assert_int_equal(result->smallest_card_bytes, 60 * MIB);
+        assert_int_equal(result->settled_duration_ns, 8000000); /* events 2 to 10, 1 ms apart */
+    }
+    hr_replay_report_free(report);
     record_dispose(&recording);
 }
 
@@ -353,6 +384,110 @@ static void empty_cache_behind_steps_that_are_not_there_is_refused(void **state)
     record_dispose(&recording);
 }
 
+/* 40 MiB are freed, and given back by an empty_cache() if the program makes one; then 50 MiB more
+ * are needed. */
+static const hr_recording *record_program(hand_made_recording *recording, bool has_call)
+{
+    record_begin(recording);
+    record_new(recording, base, 40 * MIB, 40 * MIB);
+    record_new(recording, base + 64 * MIB, 20 * MIB, 20 * MIB);
+    record_free(recording, base, 40 * MIB);
+    if (has_call)
+        record_event(recording, HR_ACTION_SEGMENT_FREE, base, 40 * MIB);
+    record_free(recording, base + 64 * MIB, 20 * MIB);
+    record_event(recording, HR_ACTION_ALLOC, base + 64 * MIB, 20 * MIB);
+    record_new(recording, base + 128 * MIB, 50 * MIB, 50 * MIB);
+    return record_end(recording);
+}
+
+static void assert_same_memory(const hr_replay_report *a, const hr_replay_report *b)
+{
+    assert_int_equal(a->result_count, b->result_count);
+    for (size_t i = 0; i < a->result_count; i++) {
+        const hr_replay_result *one = &a->results[i], *other = &b->results[i];
+        assert_string_equal(one->policy, other->policy);
+        assert_int_equal(one->peak_reserved_bytes, other->peak_reserved_bytes);
+        assert_int_equal(one->peak_live_bytes, other->peak_live_bytes);
+        assert_int_equal(one->smallest_card_bytes, other->smallest_card_bytes);
+        assert_int_equal(one->device_ns, other->device_ns);
+        assert_memory_equal(&one->calls, &other->calls, sizeof one->calls);
+    }
+}
+
+static void recorded_calls_of_empty_cache_can_be_left_out(void **state)
+{
+    (void)state;
+    hand_made_recording with_call, without_call;
+    hr_replay_report *never = NULL, *free_of_calls = NULL, *as_recorded = NULL;
+    hr_replay_options options = plain_options();
+    const hr_recording *opened = record_program(&with_call, true);
+    options.find_smallest_card = true;
+    assert_int_equal(hr_recording_replay(opened, &options, &as_recorded), HR_OK);
+    assert_int_equal(
+        hr_recording_replay(record_program(&without_call, false), &options, &free_of_calls), HR_OK);
+    options.empty_cache = HR_EMPTY_CACHE_NEVER;
+    assert_int_equal(hr_recording_replay(opened, &options, &never), HR_OK);
+    assert_int_equal(as_recorded->results[0].peak_reserved_bytes, 70 * MIB);
+    assert_int_equal(as_recorded->results[0].calls.free, 1);
+    assert_int_equal(never->results[0].peak_reserved_bytes, 110 * MIB);
+    assert_int_equal(never->results[0].calls.free, 0);
+    assert_same_memory(never, free_of_calls);
+    for (size_t i = 0; i < never->result_count; i++)
+        assert_int_equal(never->results[i].trims, 0); /* none was put in */
+    assert_int_equal(never->event_count, as_recorded->event_count);
+    assert_int_equal(never->results[0].events_done, as_recorded->results[0].events_done);
+    assert_true(has_note(never, "1 call of empty_cache() that gave memory back was left out"));
+    assert_false(has_note(as_recorded, "left out"));
+    hr_replay_report_free(never);
+    hr_replay_report_free(free_of_calls);
+    hr_replay_report_free(as_recorded);
+    record_dispose(&with_call);
+    record_dispose(&without_call);
+}
+
+/* From its beginning, like one with calls added. */
+static void a_run_that_leaves_calls_out_gets_made_up_addresses(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *never = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_address_game(&recording, base + 128 * MIB, 40 * MIB);
+    record_free(&recording, base + 128 * MIB, 60 * MIB);
+    record_event(&recording, HR_ACTION_SEGMENT_FREE, base + 128 * MIB, 60 * MIB);
+    const hr_recording *opened = record_end(&recording);
+    assert_int_equal(peak_of(opened, &recorded_run), 100 * MIB);
+    options.runs = &recorded_run;
+    options.run_count = 1;
+    options.empty_cache = HR_EMPTY_CACHE_NEVER;
+    assert_int_equal(hr_recording_replay(opened, &options, &never), HR_OK);
+    assert_int_equal(never->results[0].peak_reserved_bytes, 160 * MIB);
+    hr_replay_report_free(never);
+    record_dispose(&recording);
+}
+
+/* The recorded addresses too: 160 MiB are reserved with others. */
+static void without_calls_of_empty_cache_leaving_them_out_changes_nothing(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *never = NULL, *as_recorded = NULL;
+    hr_replay_options options = plain_options();
+    record_begin(&recording);
+    record_address_game(&recording, base + 128 * MIB, 40 * MIB);
+    const hr_recording *opened = record_end(&recording);
+    assert_int_equal(hr_recording_replay(opened, &options, &as_recorded), HR_OK);
+    options.empty_cache = HR_EMPTY_CACHE_NEVER;
+    assert_int_equal(hr_recording_replay(opened, &options, &never), HR_OK);
+    assert_int_equal(never->results[0].peak_reserved_bytes, 100 * MIB);
+    assert_same_memory(never, as_recorded);
+    assert_true(has_note(never, "0 calls of empty_cache()"));
+    hr_replay_report_free(never);
+    hr_replay_report_free(as_recorded);
+    record_dispose(&recording);
+}
+
 static void progress_rises_to_one_over_all_runs(void **state)
 {
     (void)state;
@@ -414,6 +549,7 @@ int main(void)
         cmocka_unit_test(values_without_a_string_are_made_into_one),
         cmocka_unit_test(recorded_settings_of_another_version_are_left_out_and_said_to_be),
         cmocka_unit_test(policies_that_are_not_there_are_refused_with_those_that_are),
+        cmocka_unit_test(engines_of_our_own_are_policies_without_an_option_string),
         cmocka_unit_test(the_card_of_a_recording_that_filled_its_device_is_what_it_had_there),
         cmocka_unit_test(the_limit_of_a_recording_that_was_refused_early_is_what_was_served),
         cmocka_unit_test(an_expandable_request_proves_more_than_it_grew_by),
@@ -421,6 +557,9 @@ int main(void)
         cmocka_unit_test(addresses_are_made_up_from_where_the_recording_is_left),
         cmocka_unit_test(empty_cache_goes_behind_the_steps_that_were_found),
         cmocka_unit_test(empty_cache_behind_steps_that_are_not_there_is_refused),
+        cmocka_unit_test(recorded_calls_of_empty_cache_can_be_left_out),
+        cmocka_unit_test(a_run_that_leaves_calls_out_gets_made_up_addresses),
+        cmocka_unit_test(without_calls_of_empty_cache_leaving_them_out_changes_nothing),
         cmocka_unit_test(progress_rises_to_one_over_all_runs),
         cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
     };

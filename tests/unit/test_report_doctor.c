@@ -173,6 +173,10 @@ static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(voi
                                       .saves_bytes = 9 * SAMPLE_GIB,
                                       .saves_at_most_bytes = 9 * SAMPLE_GIB};
     static const hr_remedy idle[] = {
+        {.action = "another day",
+         .saves_bytes = 8 * SAMPLE_GIB,
+         .saves_at_most_bytes = 8 * SAMPLE_GIB,
+         .is_for_later = true},
         {.action = "do nothing", .saves_bytes = HR_UNKNOWN, .saves_at_most_bytes = HR_UNKNOWN},
         {.action = "hope", .saves_bytes = 0, .saves_at_most_bytes = 4 * SAMPLE_GIB},
         {.action = "a little", .saves_bytes = SAMPLE_GIB, .saves_at_most_bytes = SAMPLE_GIB},
@@ -181,7 +185,7 @@ static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(voi
     hr_finding findings[] = {
         {.kind = "warning", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
         {.kind = "peak", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
-        {.kind = "fragmentation", .bytes = HR_UNKNOWN, .remedies = idle, .remedy_count = 4},
+        {.kind = "fragmentation", .bytes = HR_UNKNOWN, .remedies = idle, .remedy_count = 5},
     };
     hr_diagnosis diagnosis = healthy_sample();
     (void)state;
@@ -189,14 +193,19 @@ static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(voi
     diagnosis.finding_count = SAMPLE_COUNT(findings);
     text_of(&diagnosis, NULL);
     assert_has("\nTry first\n  more\n");
-    assert_has("  4. more (see above)\n");
-    findings[2].remedy_count = 2;
+    assert_has("  5. more (see above)\n");
+    findings[2].remedy_count = 3;
     text_of(&diagnosis, NULL);
     assert_has("\nTry first\n  hope\n");
-    findings[2].remedy_count = 1;
+    findings[2].remedy_count = 2;
     text_of(&diagnosis, NULL);
     assert_lacks("Try first");
     assert_lacks("see above");
+    diagnosis.verdict = HR_VERDICT_FRAGMENTATION; /* the order of the finding, but for that */
+    diagnosis.findings = &findings[2];
+    diagnosis.finding_count = 1;
+    text_of(&diagnosis, NULL);
+    assert_has("\nTry first\n  do nothing\n");
 }
 
 static void a_diagnosis_with_nothing_known_is_two_lines(void **state)
@@ -581,7 +590,7 @@ static void no_text_can_steer_a_terminal(void **state)
     static const char nasty[] = "a\033[2J\rb\xFFz\xE2\x80\xAE";
     static const char *const texts[] = {nasty};
     static const hr_part part = {nasty, 1};
-    static const hr_remedy remedy = {nasty, 1, 1, HR_BASIS_RULE, nasty, nasty};
+    static const hr_remedy remedy = {nasty, 1, 1, HR_BASIS_RULE, nasty, nasty, false};
     static const hr_finding findings[] = {
         {"leak", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
         {"warning", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},

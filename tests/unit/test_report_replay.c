@@ -80,13 +80,16 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"allocated_bytes\": 21474836480}, \"past_recorded_oom\": false, \"device_calls\": "
         "{\"alloc\": 100, \"free\": 7, \"create\": 0, \"release\": 0, \"map\": 0, \"unmap\": 0, "
         "\"set_access\": 0}, \"device_us\": 12345.678, \"longest_stall_us\": 1.5, "
-        "\"smallest_card_bytes\": null}, {\"policy\": \"expandable\", \"conf\": "
+        "\"smallest_card_bytes\": null, \"settled_device_us\": null, \"settled_share\": null, "
+        "\"moved_bytes\": 0, \"copied_bytes\": 0}, {\"policy\": \"expandable\", \"conf\": "
         "\"expandable_segments:True\", \"card_bytes\": 25769803776, \"completed\": true, "
         "\"events_done\": 5000, \"peak_reserved_bytes\": 22548578304, \"peak_live_bytes\": "
         "21474836480, \"peak_allocated_bytes\": 21474836480, \"ratio\": 1.05, \"retries\": 0, "
         "\"trims\": 0, \"oom\": null, \"past_recorded_oom\": true, \"device_calls\": {\"alloc\": "
         "0, \"free\": 0, \"create\": 5, \"release\": 4, \"map\": 3, \"unmap\": 2, \"set_access\": "
-        "1}, \"device_us\": 1, \"longest_stall_us\": 0, \"smallest_card_bytes\": 22548578304}], "
+        "1}, \"device_us\": 1, \"longest_stall_us\": 0, \"smallest_card_bytes\": 22548578304, "
+        "\"settled_device_us\": 0.5, \"settled_share\": 0.00125, \"moved_bytes\": 0, "
+        "\"copied_bytes\": 0}], "
         "\"notes\": [\"3 events before the recording were made up\"]}\n");
 }
 
@@ -107,6 +110,28 @@ static void a_card_without_end_is_null_and_not_mentioned(void **state)
     text_of(&report, &(hr_report_form){.is_json = true});
     assert_true(report_capture_has(&captured, "\"card_bytes\": null"));
     assert_true(report_capture_has(&captured, "\"recorded_oom_event\": null"));
+}
+
+static void a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost(void **state)
+{
+    hr_replay_result results[] = {sample_headroom, sample_results[1]};
+    hr_replay_report report = sample;
+    (void)state;
+    report.results = results;
+    text_of(&report, NULL);
+    assert_true(report_capture_has(
+        &captured, "\nheadroom:rescue: 3.00 GiB of free memory moved, 64.0 MiB copied; in the "
+                   "driver\n  at most 2.50 ms at a time, 0.31 % of the time once settled\n\n"));
+    assert_false(report_capture_has(&captured, "\nexpandable: "));
+    text_of(&report, &(hr_report_form){.is_json = true});
+    assert_true(report_capture_has(
+        &captured, "\"settled_device_us\": 3100, \"settled_share\": 0.0031, \"moved_bytes\": "
+                   "3221225472, \"copied_bytes\": 67108864}"));
+    results[0].settled_duration_ns = HR_UNKNOWN; /* no times */
+    results[0].copied_bytes = 0;
+    text_of(&report, NULL);
+    assert_true(report_capture_has(&captured, "moved, nothing copied; in the driver at\n"
+                                              "  most 2.50 ms at a time\n\n"));
 }
 
 static void it_fits_any_window(void **state)
@@ -144,6 +169,7 @@ int main(void)
         cmocka_unit_test(when_none_completes_that_is_the_answer),
         cmocka_unit_test(json_has_the_fields_others_rely_on),
         cmocka_unit_test(a_card_without_end_is_null_and_not_mentioned),
+        cmocka_unit_test(a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost),
         cmocka_unit_test(it_fits_any_window),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
     };

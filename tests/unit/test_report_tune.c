@@ -60,6 +60,36 @@ static void when_the_defaults_are_best_nothing_is_to_be_set(void **state)
                                               "Leave PYTORCH_CUDA_ALLOC_CONF unset.\n"));
 }
 
+static void when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set(void **state)
+{
+    hr_tune_report report = sample;
+    (void)state;
+    report.best = &sample_headroom;
+    report.tried = &sample_headroom;
+    report.tried_count = 1;
+    text_of(&report, NULL);
+    assert_true(report_capture_begins_with(
+        &captured,
+        "fits: 20.2 GiB of 24.0 GiB reserved at most, with the allocator of libheadroom\n"
+        "  (engine headroom:rescue); with no setting of PyTorch's own\n\n"));
+    assert_false(report_capture_has(&captured, "PYTORCH_CUDA_ALLOC_CONF"));
+    assert_false(report_capture_has(&captured, "\nlibheadroom "));
+}
+
+/* Whether its row is among those shown or not. */
+static void what_our_own_engine_would_reserve_is_a_fact_beside_the_best(void **state)
+{
+    const hr_replay_result tried[] = {sample_results[1], sample_headroom};
+    hr_tune_report report = sample;
+    (void)state;
+    report.best = &tried[0];
+    report.tried = tried;
+    text_of(&report, &(hr_report_form){.most_rows = 1});
+    assert_true(report_capture_has(
+        &captured, "\nlibheadroom   engine headroom:rescue would reserve 20.2 GiB, 1.01 times the "
+                   "peak\n              of live bytes\n"));
+}
+
 static void what_does_not_fit_says_whether_anything_could_help(void **state)
 {
     hr_tune_report report = sample;
@@ -150,6 +180,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_fits_is_named_with_the_line_to_set),
         cmocka_unit_test(when_the_defaults_are_best_nothing_is_to_be_set),
+        cmocka_unit_test(when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set),
+        cmocka_unit_test(what_our_own_engine_would_reserve_is_a_fact_beside_the_best),
         cmocka_unit_test(what_does_not_fit_says_whether_anything_could_help),
         cmocka_unit_test(text_shows_as_many_as_the_form_says_and_two_failures_at_most),
         cmocka_unit_test(json_has_the_fields_others_rely_on),

@@ -48,6 +48,14 @@ static const hr_replay_result *find(const hr_tune_report *report, const char *co
     return NULL;
 }
 
+static const hr_replay_result *find_policy(const hr_tune_report *report, const char *policy)
+{
+    for (size_t i = 0; i < report->tried_count; i++)
+        if (strcmp(report->tried[i].policy, policy) == 0)
+            return &report->tried[i];
+    return NULL;
+}
+
 static bool says(const char *const *texts, size_t count, const char *part)
 {
     for (size_t i = 0; i < count; i++)
@@ -141,7 +149,8 @@ static void every_setting_is_tried_once(void **state)
     hr_tune_report *report = tune(record_end(&recording), on_card(1024 * MIB));
     for (size_t i = 0; i < report->tried_count; i++)
         for (size_t j = 0; j < i; j++)
-            assert_string_not_equal(report->tried[i].conf, report->tried[j].conf);
+            assert_true(strcmp(report->tried[i].conf, report->tried[j].conf) != 0 ||
+                        strcmp(report->tried[i].policy, report->tried[j].policy) != 0);
     assert_string_equal(find(report, "roundup_power2_divisions:8")->policy, "recorded");
     assert_string_equal(find(report, "")->policy, "native");
     assert_non_null(find(report, "max_split_size_mb:32"));
@@ -161,7 +170,7 @@ static void more_live_than_the_card_has_is_said_at_once(void **state)
     hr_tune_report *report = tune(record_end(&recording), on_card(100 * MIB));
     assert_false(report->is_possible);
     assert_false(report->fits);
-    assert_int_equal(report->tried_count, 2); /* recorded (the defaults) and expandable */
+    assert_int_equal(report->tried_count, 3); /* recorded (the defaults), expandable, headroom */
     assert_true(says(report->notes, report->note_count, "No setting can help"));
     assert_true(says(report->notes, report->note_count, "122.00 MiB are live"));
     assert_true(report->best->events_done >= report->tried[1].events_done);
@@ -221,7 +230,7 @@ static void options_that_a_version_has_not_are_not_tried(void **state)
     hr_tune_options options = on_card(1024 * MIB);
     options.torch_version = "1.9"; /* no option string at all */
     hr_tune_report *report = tune(opened, options);
-    assert_int_equal(report->tried_count, 1);
+    assert_int_equal(report->tried_count, 2); /* the defaults, and headroom, of no version */
     hr_tune_report_free(report);
     options.torch_version = "2.0";
     report = tune(opened, options);
@@ -235,6 +244,80 @@ static void options_that_a_version_has_not_are_not_tried(void **state)
     assert_null(find(report, "garbage_collection_threshold:0.8"));
     assert_non_null(
         find(report, "garbage_collection_threshold:0.8,per_process_memory_fraction:0.99"));
+    hr_tune_report_free(report);
+    record_dispose(&recording);
+}
+
+/* However little an engine of our own reserves: it completes, or it does not, and then it counts
+ * how far it came. */
+static void engines_of_our_own_come_behind_what_pytorch_completes_with(void **state)
+{
+    (void)state;
+    static const hr__tuning tuning = {.card_bytes = 3200 * MIB, .slow_ns = 1000};
+    static const hr__candidate in_order[] = {
+        {.kind = HR__CANDIDATE_EXPANDABLE,
+         .result = {.conf = "a:1", .is_complete = true, .peak_reserved_bytes = 2000 * MIB}},
+        {.kind = HR__CANDIDATE_NATIVE,
+         .result = {.conf = "",
+                    .is_complete = true,
+                    .peak_reserved_bytes = 2100 * MIB,
+                    .device_ns = 5000,
+                    .retries = 3}},
+        {.kind = HR__CANDIDATE_HEADROOM,
+         .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1000 * MIB}},
+        {.kind = HR__CANDIDATE_RESCUE,
+         .result = {.conf = "", .is_complete = true, .peak_reserved_bytes = 1001 * MIB}},
+        {.kind = HR__CANDIDATE_HEADROOM, .result = {.conf = "", .events_done = 100}},
+        {.kind = HR__CANDIDATE_NATIVE, .result = {.conf = "", .events_done = 99}},
+        {.kind = HR__CANDIDATE_HEADROOM, .result = {.conf = "", .events_done = 99}},
+    };
+    enum { COUNT = sizeof in_order / sizeof in_order[0] };
+    for (size_t i = 0; i < COUNT; i++)
+        for (size_t j = 0; j < COUNT; j++)
+            assert_int_equal(hr__tune_is_better(&tuning, &in_order[i], &in_order[j]), i < j);
+}
+
+static void engine_headroom_is_tried_always_and_rescue_where_it_fails(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    record_begin(&recording);
+    record_growing_program(&recording);
+    hr_tune_report *report = tune(record_end(&recording), on_card(260 * MIB));
+    const hr_replay_result *headroom = find_policy(report, "headroom");
+    assert_non_null(headroom);
+    assert_true(headroom->is_complete);
+    assert_string_equal(headroom->conf, "");
+    assert_null(find_policy(report, "headroom:rescue"));
+    assert_string_equal(report->best->policy, "expandable");
+    hr_tune_report_free(report);
+    report = tune(&recording.recording, on_card(100 * MIB)); /* less than is live */
+    assert_non_null(find_policy(report, "headroom"));
+    assert_null(find_policy(report, "headroom:rescue")); /* could not do it either */
+    hr_tune_report_free(report);
+    record_dispose(&recording);
+}
+
+/* Every other block of 2 MiB goes, and then one is asked for that needs what they left: PyTorch's
+ * segments hold a live block each, but pages can be had. */
+static void where_nothing_of_pytorchs_fits_engine_headroom_is_best(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 40 };
+    hand_made_recording recording;
+    record_begin(&recording);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        record_event(&recording, HR_ACTION_ALLOC, base + i * 4 * MIB, 4 * MIB);
+    for (uint64_t i = 0; i < BLOCKS; i += 2)
+        record_free(&recording, base + i * 4 * MIB, 4 * MIB);
+    record_event(&recording, HR_ACTION_ALLOC, base + 1024 * MIB, BLOCKS / 2 * 4 * MIB);
+    hr_tune_report *report = tune(record_end(&recording), on_card(164 * MIB));
+    assert_int_equal(report->peak_live_bytes, 160 * MIB);
+    assert_true(report->fits);
+    assert_string_equal(report->best->policy, "headroom");
+    assert_false(report->recorded->is_complete);
+    assert_true(says(report->notes, report->note_count, "No setting of PyTorch's own completes"));
+    assert_true(says(report->notes, report->note_count, "(engine headroom) does"));
     hr_tune_report_free(report);
     record_dispose(&recording);
 }
@@ -400,6 +483,9 @@ int main(void)
         cmocka_unit_test(what_only_waits_for_other_streams_does_not_make_it_impossible),
         cmocka_unit_test(a_recommended_setting_that_is_worse_is_warned_of),
         cmocka_unit_test(options_that_a_version_has_not_are_not_tried),
+        cmocka_unit_test(engines_of_our_own_come_behind_what_pytorch_completes_with),
+        cmocka_unit_test(engine_headroom_is_tried_always_and_rescue_where_it_fails),
+        cmocka_unit_test(where_nothing_of_pytorchs_fits_engine_headroom_is_best),
         cmocka_unit_test(garbage_collection_is_tried_with_the_call_it_needs),
         cmocka_unit_test(recorded_settings_that_cannot_be_used_leave_the_defaults_in_their_place),
         cmocka_unit_test(wrong_arguments_are_refused),
