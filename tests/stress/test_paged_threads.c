@@ -23,7 +23,7 @@
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
 
-enum { THREADS = 6, STREAMS = 4, MOST_LIVE = 32, ROUNDS = 6000, CHECK_EVERY = 200 };
+enum { THREADS = 6, STREAMS = 4, MOST_LIVE = 32, ROUNDS = 3000, CHECK_EVERY = 200 };
 
 #define PAGE 4096
 #define LARGEST_LOG2 22                    /* sizes up to 8 MiB */

@@ -14,7 +14,7 @@
 
 #define UNIT (2 * HR_TEST_MIB)
 
-enum { MOST_LIVE = 48, MOST_RANGES = 4096, STEPS = 1500, SEEDS = 12, STREAMS = 3 };
+enum { MOST_LIVE = 48, MOST_RANGES = 4096, STEPS = 1500, SEEDS = 6, STREAMS = 3 };
 
 typedef struct limited {
     hr_test_pool t;
