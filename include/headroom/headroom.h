@@ -255,7 +255,7 @@ typedef struct hr_paged_stats {
     uint64_t moved_handles; /* free memory that changed its address, or its stream */
     uint64_t moved_bytes;
     uint64_t crossed_handles; /* of those, to another stream, ordered by an event */
-    uint64_t retiring_bytes;  /* mapped where it was before, until an event is complete; now */
+    uint64_t retiring_bytes;  /* mapped where it was before as well: addresses only; now */
     uint64_t copied_bytes;    /* live data that went to other pages */
     uint64_t copies;          /* times the device was waited for to do so */
     uint64_t refused_copies;  /* times the safe point was wanted, and not granted or not there */

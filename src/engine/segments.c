@@ -1,8 +1,10 @@
 /* segments.c - segments in an engine's books. */
 #include "engine/segments.h"
 
+#include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/private_pools.h"
+#include "engine/torch/torch_rounding.h" /* hr__torch_limit_bytes */
 
 /* ---- their records --------------------------------------------------------------------------- */
 
@@ -71,4 +73,15 @@ void hr__engine_count_held(hr__engine *engine, const hr__shelf *shelf, int64_t b
     hr__count_by(&engine->owner.counters->reserved_bytes, shelf->kind, bytes);
     if (shelf->private_pool != NULL)
         hr__count_by(&shelf->private_pool->stat->reserved_bytes, shelf->kind, bytes);
+}
+
+hr_status hr__engine_set_fraction(hr__engine *engine, double fraction)
+{
+    if (!(fraction >= 0.0 && fraction <= 1.0))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "Invalid fraction value: %g. Allowed range: 0~1",
+                        fraction);
+    engine->limit_bytes = hr__torch_limit_bytes(engine->wording, fraction,
+                                                engine->owner.device->properties.total_bytes);
+    engine->fraction = fraction;
+    return HR_OK;
 }

@@ -1,5 +1,6 @@
 /* segments.h - segments in an engine's books: adding and dropping their records, counting the bytes
- * held from the device, telling listeners. The device itself is called elsewhere. */
+ * held from the device and limiting them, telling listeners. The device itself is called elsewhere.
+ */
 #ifndef HR_ENGINE_SEGMENTS_H
 #define HR_ENGINE_SEGMENTS_H
 
@@ -28,6 +29,9 @@ uint64_t hr__engine_event_tag(const hr__engine *engine, const hr__block *block);
 
 /* Counts bytes taken from the device or given back: in the limit's sum, and for users. */
 void hr__engine_count_held(hr__engine *engine, const hr__shelf *shelf, int64_t bytes);
+
+/* set_per_process_memory_fraction(): the limit on the bytes held. HR_ERR_INVALID_ARGUMENT. */
+hr_status hr__engine_set_fraction(hr__engine *engine, double fraction);
 
 static inline hr__segment *hr__segment_of_node(hr__tree_node *node)
 {

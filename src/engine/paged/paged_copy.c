@@ -36,6 +36,103 @@ uint64_t hr__paged_most_bytes(const hr__paged_engine *engine)
     return limit_bytes - reserved_bytes;
 }
 
+/* ---- what both ways of copying do ------------------------------------------------------------ */
+
+/* Not what graphs replay into. */
+static bool may_be_copied(const hr__paged_engine *engine, const hr__lane *lane)
+{
+    const hr__private_pool *pool = lane->shelf->private_pool;
+    return (pool == NULL || pool->use_count == 0) &&
+           !hr__engine_is_capturing(&engine->base, lane->stream);
+}
+
+static bool captures_on(const hr__paged_engine *engine, const hr__shelf *shelf)
+{
+    for (const hr__lane *lane = shelf->lanes; lane != NULL; lane = lane->next)
+        if (hr__engine_is_capturing(&engine->base, lane->stream))
+            return true;
+    return false;
+}
+
+/* Waiting for the device would end every capture under way, on whichever stream it is. */
+static bool is_any_stream_captured(const hr__paged_engine *engine)
+{
+    if (engine->base.scopes == NULL)
+        return false;
+    bool is_found = captures_on(engine, &engine->base.shelves[HR__SMALL]) ||
+                    captures_on(engine, &engine->base.shelves[HR__LARGE]);
+    for (const hr__private_pool *pool = engine->base.private_pools; pool != NULL && !is_found;
+         pool = pool->next)
+        is_found = captures_on(engine, &pool->shelves[HR__SMALL]) ||
+                   captures_on(engine, &pool->shelves[HR__LARGE]);
+    return is_found;
+}
+
+/* Of one arena, by rising address. */
+static hr_status walk_arena(hr__paged_engine *engine, const hr__segment *segment,
+                            hr__paged_home_visitor visit, void *context)
+{
+    if (!may_be_copied(engine, segment->lane))
+        return HR_OK;
+    uint64_t done_to = segment->address;
+    for (hr__block *block = segment->first; block != NULL; block = block->next) {
+        uint64_t end = block->address + block->size_bytes;
+        while (hr__paged_is_in_use(block) && done_to < end) {
+            uint64_t address = hr__max_u64(done_to, block->address);
+            hr__place *place = hr__paged_place_at(engine, segment, address);
+            hr__paged_handle *handle = place->handle;
+            done_to = place->address + handle->size_bytes;
+            if (!place->is_guest && handle->pin_count == 0)
+                HR__TRY(visit(context, engine, handle, hr__paged_walk_to(block, place->address)));
+        }
+    }
+    return HR_OK;
+}
+
+static hr_status walk_arenas(hr__paged_engine *engine, hr__tree_node *node,
+                             hr__paged_home_visitor visit, void *context)
+{
+    for (; node != NULL; node = node->right) {
+        HR__TRY(walk_arenas(engine, node->left, visit, context));
+        HR__TRY(walk_arena(engine, hr__segment_of_node(node), visit, context));
+    }
+    return HR_OK;
+}
+
+hr_status hr__paged_each_home_in_use(hr__paged_engine *engine, hr__paged_home_visitor visit,
+                                     void *context)
+{
+    return walk_arenas(engine, engine->base.segments, visit, context);
+}
+
+static hr_status queue_copies(hr__paged_engine *engine, const hr__paged_handle *handle,
+                              hr__block *first, uint64_t to_address, hr_stream stream)
+{
+    const hr_device_table *table = hr__paged_device(engine);
+    uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
+    for (const hr__block *block = hr__paged_walk_to(first, begin);
+         block != NULL && block->address < end; block = block->next) {
+        uint64_t from = hr__max_u64(block->address, begin);
+        uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
+        if (!hr__paged_is_in_use(block))
+            continue;
+        HR__TRY(table->copy(hr__paged_context(engine), to_address + (from - begin), from, to - from,
+                            stream));
+        engine->stats.copied_bytes += to - from;
+    }
+    return HR_OK;
+}
+
+/* Copies that are queued are waited for also where one could not be: what they write to goes. */
+hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *handle,
+                              hr__block *first, uint64_t to_address, hr_stream stream)
+{
+    hr_status status = queue_copies(engine, handle, first, to_address, stream);
+    hr_status waiting =
+        hr__paged_device(engine)->stream_synchronize(hr__paged_context(engine), stream);
+    return status != HR_OK ? status : waiting;
+}
+
 /* ---- which handles --------------------------------------------------------------------------- */
 
 /* A handle of which a part is live. */
@@ -83,9 +180,12 @@ static bool has_part_unit(const hr__paged_engine *engine, const hr__paged_handle
     return false;
 }
 
-static hr_status add_partial(hr__paged_engine *engine, partials *found, hr__paged_handle *handle,
+static hr_status add_partial(void *context, hr__paged_engine *engine, hr__paged_handle *handle,
                              hr__block *first)
 {
+    partials *found = context;
+    if (handle->size_bytes == engine->unit_bytes)
+        return HR_OK;
     uint64_t live_units = count_live_units(engine, handle, first);
     uint64_t gained_bytes = handle->size_bytes - live_units * engine->unit_bytes;
     if (found->is_deep ? gained_bytes != 0 || !has_part_unit(engine, handle, first)
@@ -100,66 +200,6 @@ static hr_status add_partial(hr__paged_engine *engine, partials *found, hr__page
         found->capacity = capacity;
     }
     found->items[found->count++] = (partial){handle, first, live_units, gained_bytes};
-    return HR_OK;
-}
-
-bool hr__paged_may_be_copied(const hr__paged_engine *engine, const hr__lane *lane)
-{
-    const hr__private_pool *pool = lane->shelf->private_pool;
-    return (pool == NULL || pool->use_count == 0) &&
-           !hr__engine_is_capturing(&engine->base, lane->stream);
-}
-
-static bool captures_on(const hr__paged_engine *engine, const hr__shelf *shelf)
-{
-    for (const hr__lane *lane = shelf->lanes; lane != NULL; lane = lane->next)
-        if (hr__engine_is_capturing(&engine->base, lane->stream))
-            return true;
-    return false;
-}
-
-/* Waiting for the device would end every capture under way, on whichever stream it is. */
-static bool is_any_stream_captured(const hr__paged_engine *engine)
-{
-    if (engine->base.scopes == NULL)
-        return false;
-    bool is_found = captures_on(engine, &engine->base.shelves[HR__SMALL]) ||
-                    captures_on(engine, &engine->base.shelves[HR__LARGE]);
-    for (const hr__private_pool *pool = engine->base.private_pools; pool != NULL && !is_found;
-         pool = pool->next)
-        is_found = captures_on(engine, &pool->shelves[HR__SMALL]) ||
-                   captures_on(engine, &pool->shelves[HR__LARGE]);
-    return is_found;
-}
-
-/* Every home of an arena, by rising address, with the block at its beginning. */
-static hr_status search_arena(hr__paged_engine *engine, const hr__segment *segment, partials *found)
-{
-    if (!hr__paged_may_be_copied(engine, segment->lane))
-        return HR_OK;
-    uint64_t done_to = segment->address;
-    for (hr__block *block = segment->first; block != NULL; block = block->next) {
-        uint64_t end = block->address + block->size_bytes;
-        while (hr__paged_is_in_use(block) && done_to < end) {
-            uint64_t address = hr__max_u64(done_to, block->address);
-            hr__place *place = hr__paged_place_at(engine, segment, address);
-            hr__paged_handle *handle = place->handle;
-            done_to = place->address + handle->size_bytes;
-            if (!place->is_guest && handle->pin_count == 0 &&
-                handle->size_bytes > engine->unit_bytes)
-                HR__TRY(
-                    add_partial(engine, found, handle, hr__paged_walk_to(block, place->address)));
-        }
-    }
-    return HR_OK;
-}
-
-static hr_status search_arenas(hr__paged_engine *engine, hr__tree_node *node, partials *found)
-{
-    for (; node != NULL; node = node->right) {
-        HR__TRY(search_arenas(engine, node->left, found));
-        HR__TRY(search_arena(engine, hr__segment_of_node(node), found));
-    }
     return HR_OK;
 }
 
@@ -204,7 +244,7 @@ static hr_status evacuate_until(hr__paged_engine *engine, hr_stream stream, uint
                                 uint64_t *gained_bytes)
 {
     partials found = {.count = 0};
-    hr_status status = search_arenas(engine, engine->base.segments, &found);
+    hr_status status = hr__paged_each_home_in_use(engine, add_partial, &found);
     if (found.count != 0)
         qsort(found.items, found.count, sizeof *found.items, by_worth);
     for (size_t i = 0; i < found.count && *gained_bytes < wanted_bytes && status == HR_OK; i++) {
@@ -220,7 +260,7 @@ static hr_status evacuate_until(hr__paged_engine *engine, hr_stream stream, uint
 static hr_status part_units(hr__paged_engine *engine, hr_stream stream)
 {
     partials found = {.is_deep = true};
-    hr_status status = search_arenas(engine, engine->base.segments, &found);
+    hr_status status = hr__paged_each_home_in_use(engine, add_partial, &found);
     if (found.count != 0)
         qsort(found.items, found.count, sizeof *found.items, by_size);
     size_t parted = 0;

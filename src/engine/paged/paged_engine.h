@@ -300,10 +300,18 @@ hr_status hr__paged_move(hr__paged_engine *engine, hr__paged_handle *handle, hr_
                          uint64_t address);
 /* Makes a ghost of a free handle its home. No driver call but to order streams. */
 hr_status hr__paged_revive(hr__paged_engine *engine, hr__place *ghost);
+/* `block`, in no index, has just the range of a place that is neither home nor guest any more. */
+void hr__paged_add_ghost(hr__paged_engine *engine, hr__place *place, hr__block *block,
+                         hr__mark *mark);
 /* The home of a free handle becomes a ghost, which `mark` is for; the handle has none then. */
 void hr__paged_become_ghost(hr__paged_engine *engine, hr__paged_handle *handle, hr__mark *mark);
 /* Unmaps a ghost: HR_ERR_NOT_READY if its mark is not complete and may not be waited for. */
 hr_status hr__paged_drop_ghost(hr__paged_engine *engine, hr__place *ghost, bool can_wait);
+/* A handle whose home was unmapped to put others in its place is mapped there again. Where it
+ * cannot be, live memory is out of reach: the pool turns failed. */
+void hr__paged_map_back(hr__paged_engine *engine, const hr__paged_handle *handle);
+/* A handle that is mapped nowhere goes back to the device, and its records with it. */
+hr_status hr__paged_end_handle(hr__paged_engine *engine, hr__paged_handle *handle);
 /* Gives a free handle without ghosts back to the device. Its streams have come to their end. */
 hr_status hr__paged_release(hr__paged_engine *engine, hr__paged_handle *handle);
 /* At the engine's end: whatever is in it. */
@@ -318,8 +326,16 @@ hr_status hr__paged_end_arena(hr__paged_engine *engine, hr__segment *segment);
 /* How much the pool may hold: its limit, less what copying needs to begin with. */
 uint64_t hr__paged_most_bytes(const hr__paged_engine *engine);
 
-/* May live data of the lane's blocks be copied? Not that of graphs. */
-bool hr__paged_may_be_copied(const hr__paged_engine *engine, const hr__lane *lane);
+/* Each handle that a block in use touches at its home, and that may be copied off: not pinned, not
+ * a graph's. `first` is the block at its beginning. */
+typedef hr_status (*hr__paged_home_visitor)(void *context, hr__paged_engine *engine,
+                                            hr__paged_handle *handle, hr__block *first);
+hr_status hr__paged_each_home_in_use(hr__paged_engine *engine, hr__paged_home_visitor visit,
+                                     void *context);
+
+/* Copies what is in use of a handle to the same offsets from `to_address` on, and waits for it. */
+hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *handle,
+                              hr__block *first, uint64_t to_address, hr_stream stream);
 
 /* Copies live data off handles that are mostly free, until a request of `size_bytes` would find the
  * memory it misses if the pool held up to `limit_bytes`, as far as that goes. False in

@@ -251,33 +251,6 @@ static hr_status map_scratch(evacuation *move)
     return HR_OK;
 }
 
-static hr_status queue_copies(const evacuation *move)
-{
-    const hr_device_table *table = hr__paged_device(move->engine);
-    void *context = hr__paged_context(move->engine);
-    uint64_t begin = move->handle->home->address, end = begin + move->handle->size_bytes;
-    for (const hr__block *block = move->first; block != NULL && block->address < end;
-         block = block->next) {
-        uint64_t from = hr__max_u64(block->address, begin);
-        uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
-        if (!hr__paged_is_in_use(block) || to <= from)
-            continue;
-        HR__TRY(table->copy(context, move->engine->scratch->address + (from - begin), from,
-                            to - from, move->stream));
-        move->engine->stats.copied_bytes += to - from;
-    }
-    return HR_OK;
-}
-
-/* Copies that are queued are waited for also where one could not be: what they write to goes. */
-static hr_status copy_blocks(const evacuation *move)
-{
-    hr_status status = queue_copies(move);
-    hr_status waiting = hr__paged_device(move->engine)
-                            ->stream_synchronize(hr__paged_context(move->engine), move->stream);
-    return status != HR_OK ? status : waiting;
-}
-
 /* A mapping that the device would not undo takes nothing but its addresses: they are left alone,
  * and the end tries again. */
 static void leave_stuck(hr__paged_engine *engine, piece *part, uint64_t address)
@@ -367,8 +340,8 @@ static hr_status swap(evacuation *move)
 {
     hr__paged_engine *engine = move->engine;
     const hr__paged_handle *old = move->handle;
-    uint64_t address = old->home->address;
-    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), address, old->size_bytes));
+    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), old->home->address,
+                                            old->size_bytes));
     hr_status status = HR_OK;
     for (size_t i = 0; i < move->piece_count && status == HR_OK; i++) {
         status = hr__paged_map(engine, move->pieces[i].handle, move->pieces[i].address);
@@ -377,11 +350,7 @@ static hr_status swap(evacuation *move)
     if (status == HR_OK)
         return HR_OK;
     unmap_pieces(move);
-    if (hr__paged_map(engine, old, address) != HR_OK)
-        hr__paged_turn_failed(engine,
-                              "live memory at %#" PRIx64 " could be mapped neither to its new nor "
-                              "to its old page",
-                              address);
+    hr__paged_map_back(engine, old);
     return status;
 }
 
@@ -428,13 +397,7 @@ static hr_status settle(evacuation *move, hr__mark *mark)
     }
     unmap_gap(move, at, end);
     unmap_scratch(move);
-    hr__paged_unlink_handle(engine, old);
-    hr__paged_give_back_place(engine, home);
-    engine->base.owner.counters->num_device_free++;
-    hr_status status =
-        hr__paged_device(engine)->release(hr__paged_context(engine), old->device_handle);
-    hr__host_free(old);
-    return status;
+    return hr__paged_end_handle(engine, old);
 }
 
 static uint64_t bytes_of_pieces(const evacuation *move)
@@ -463,7 +426,8 @@ static hr_status evacuate(evacuation *move)
     if (status == HR_OK)
         status = map_scratch(move);
     if (status == HR_OK)
-        status = copy_blocks(move);
+        status = hr__paged_copy_live(engine, move->handle, move->first, engine->scratch->address,
+                                     move->stream);
     if (status == HR_OK)
         status = swap(move);
     if (status == HR_OK)

@@ -30,6 +30,16 @@ hr_status hr__paged_map(hr__paged_engine *engine, const hr__paged_handle *handle
     return hr__fail(HR_ERR_DEVICE, "%s", engine->failure);
 }
 
+void hr__paged_map_back(hr__paged_engine *engine, const hr__paged_handle *handle)
+{
+    uint64_t address = handle->home->address;
+    if (hr__paged_map(engine, handle, address) != HR_OK)
+        hr__paged_turn_failed(engine,
+                              "live memory at %#" PRIx64 " could be mapped neither to its new nor "
+                              "to its old page",
+                              address);
+}
+
 /* The pool has failed over this place, which is mapped still: the end must know it. */
 static void keep_stuck(hr__place *place)
 {
@@ -116,13 +126,10 @@ static hr_status order(hr__paged_engine *engine, const hr__paged_handle *handle,
     return status;
 }
 
-/* The handle's home becomes a ghost. */
-void hr__paged_become_ghost(hr__paged_engine *engine, hr__paged_handle *handle, hr__mark *mark)
+void hr__paged_add_ghost(hr__paged_engine *engine, hr__place *place, hr__block *block,
+                         hr__mark *mark)
 {
-    hr__place *place = handle->home;
-    hr__block *block = hr__paged_block_around(handle);
-    hr__paged_leave_home(engine, place, block);
-    hr__paged_cut_out(engine, block, place->address, handle->size_bytes);
+    hr__paged_handle *handle = place->handle;
     block->state = HR__BLOCK_GHOST;
     hr__paged_put_in(hr__block_lane(block), block);
     place->block = block;
@@ -131,6 +138,15 @@ void hr__paged_become_ghost(hr__paged_engine *engine, hr__paged_handle *handle, 
     handle->ghosts = place;
     handle->ghost_count++;
     engine->stats.retiring_bytes += handle->size_bytes;
+}
+
+void hr__paged_become_ghost(hr__paged_engine *engine, hr__paged_handle *handle, hr__mark *mark)
+{
+    hr__place *place = handle->home;
+    hr__block *block = hr__paged_block_around(handle);
+    hr__paged_leave_home(engine, place, block);
+    hr__paged_cut_out(engine, block, place->address, handle->size_bytes);
+    hr__paged_add_ghost(engine, place, block, mark);
     engine->stats.moved_handles++;
     engine->stats.moved_bytes += handle->size_bytes;
 }
@@ -216,24 +232,29 @@ hr_status hr__paged_drop_ghost(hr__paged_engine *engine, hr__place *ghost, bool 
     return HR_OK;
 }
 
+hr_status hr__paged_end_handle(hr__paged_engine *engine, hr__paged_handle *handle)
+{
+    hr__paged_unlink_handle(engine, handle);
+    hr__paged_give_back_place(engine, handle->home);
+    engine->base.owner.counters->num_device_free++;
+    hr_status status =
+        hr__paged_device(engine)->release(hr__paged_context(engine), handle->device_handle);
+    hr__host_free(handle);
+    return status; /* refused: unmapped all the same; the device keeps a handle nobody knows */
+}
+
 hr_status hr__paged_release(hr__paged_engine *engine, hr__paged_handle *handle)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
     hr__place *home = handle->home;
     HR__TRY(see_to_records(engine));
-    HR__TRY(table->unmap(context, home->address, handle->size_bytes));
+    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), home->address,
+                                            handle->size_bytes));
     hr__block *block = hr__paged_block_around(handle);
     hr__paged_leave_home(engine, home, block);
     hr__paged_cut_out(engine, block, home->address, handle->size_bytes);
     hr__paged_fill_units(engine, home, NULL);
     hr__paged_settle_unmapped(engine, block);
-    engine->base.owner.counters->num_device_free++;
-    hr__paged_unlink_handle(engine, handle);
-    hr_status status = table->release(context, handle->device_handle);
-    hr__paged_give_back_place(engine, home);
-    hr__host_free(handle);
-    return status; /* refused: unmapped all the same; the device keeps a handle nobody knows */
+    return hr__paged_end_handle(engine, handle);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -8,25 +8,12 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
-#include "device/device_table.h"         /* hr__device_can_share */
-#include "engine/torch/torch_rounding.h" /* hr__torch_limit_bytes */
+#include "device/device_table.h" /* hr__device_can_share */
 
 #define DEFAULT_IDLE_SHARE 0.016
 #define DEFAULT_IDLE_FLOOR_BYTES (UINT64_C(16) << 20)
 
 /* ---- settings -------------------------------------------------------------------------------- */
-
-static hr_status set_fraction(hr__engine *base, double fraction)
-{
-    hr__paged_engine *engine = hr__paged_of(base);
-    if (!(fraction >= 0.0 && fraction <= 1.0))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "Invalid fraction value: %g. Allowed range: 0~1",
-                        fraction);
-    base->limit_bytes =
-        hr__torch_limit_bytes(&engine->rules, fraction, base->owner.device->properties.total_bytes);
-    base->fraction = fraction;
-    return HR_OK;
-}
 
 static hr_status configure(hr__engine *base, const char *conf)
 {
@@ -43,7 +30,6 @@ static hr_status read_mode(const char *name, hr__paged_mode *out)
         hr__paged_mode mode;
     } modes[] = {
         {"headroom", HR__PAGED_MOVES},
-        {"headroom:moves", HR__PAGED_MOVES},
         {"headroom:rescue", HR__PAGED_RESCUE},
         {"headroom:tight", HR__PAGED_TIGHT},
     };
@@ -168,7 +154,7 @@ static const hr__engine_table paged_table = {
     .allocate_at = hr__paged_allocate_at,
     .free = hr__paged_free,
     .trim = hr__paged_trim,
-    .set_fraction = set_fraction,
+    .set_fraction = hr__engine_set_fraction,
     .configure = configure,
     .is_capturing = hr__engine_is_capturing,
     .find = hr__engine_find,
@@ -290,7 +276,8 @@ hr_status hr__paged_engine_create(const hr__engine_owner *owner, const hr_pool_o
                           "backend:cudaMallocAsync is the driver's own allocator, and engine "
                           "\"headroom\" is another");
     if (status == HR_OK && engine->settings.per_process_memory_fraction < 1.0)
-        status = set_fraction(&engine->base, engine->settings.per_process_memory_fraction);
+        status =
+            hr__engine_set_fraction(&engine->base, engine->settings.per_process_memory_fraction);
     if (status != HR_OK) {
         destroy(&engine->base);
         return status;

@@ -19,7 +19,6 @@
  * one are seen through the other from one kernel to the next. */
 #include "engine/paged/paged_engine.h"
 
-#include <inttypes.h>
 #include <stdlib.h> /* qsort */
 
 #include "base/checked_math.h"
@@ -131,15 +130,8 @@ static void make_ghost_of(hr__paged_engine *engine, hr__place *guest, hr__mark *
         hr__block_absorb_next(block);
         hr__block_give_back(&engine->base.records, next);
     }
-    block->state = HR__BLOCK_GHOST;
-    hr__paged_put_in(hr__block_lane(block), block);
     guest->is_guest = false;
-    guest->block = block;
-    guest->mark = mark;
-    guest->next = handle->ghosts;
-    handle->ghosts = guest;
-    handle->ghost_count++;
-    engine->stats.retiring_bytes += handle->size_bytes;
+    hr__paged_add_ghost(engine, guest, block, mark);
 }
 
 /* Its addresses are pinned, or its stream must not see an event now. */
@@ -202,9 +194,11 @@ static uint64_t mask_of(const hr__paged_handle *handle, const hr__block *block)
     return mask;
 }
 
-static hr_status add_page(part_pages *pages, hr__paged_handle *handle, hr__block *first)
+static hr_status add_page(void *context, hr__paged_engine *engine, hr__paged_handle *handle,
+                          hr__block *first)
 {
-    uint64_t mask = mask_of(handle, first);
+    part_pages *pages = context;
+    uint64_t mask = handle->size_bytes == engine->unit_bytes ? mask_of(handle, first) : 0;
     unsigned bits = (unsigned)__builtin_popcountll(mask);
     if (bits == 0 || bits > MOST_BITS)
         return HR_OK;
@@ -217,36 +211,6 @@ static hr_status add_page(part_pages *pages, hr__paged_handle *handle, hr__block
         pages->capacity = capacity;
     }
     pages->items[pages->count++] = (part_page){handle, first, mask, bits};
-    return HR_OK;
-}
-
-static hr_status search_arena(hr__paged_engine *engine, const hr__segment *segment,
-                              part_pages *pages)
-{
-    if (!hr__paged_may_be_copied(engine, segment->lane))
-        return HR_OK;
-    uint64_t done_to = segment->address;
-    for (hr__block *block = segment->first; block != NULL; block = block->next) {
-        uint64_t end = block->address + block->size_bytes;
-        while (hr__paged_is_in_use(block) && done_to < end) {
-            hr__place *place =
-                hr__paged_place_at(engine, segment, hr__max_u64(done_to, block->address));
-            hr__paged_handle *handle = place->handle;
-            done_to = place->address + handle->size_bytes;
-            if (!place->is_guest && handle->pin_count == 0 &&
-                handle->size_bytes == engine->unit_bytes)
-                HR__TRY(add_page(pages, handle, hr__paged_walk_to(block, place->address)));
-        }
-    }
-    return HR_OK;
-}
-
-static hr_status search_arenas(hr__paged_engine *engine, hr__tree_node *node, part_pages *pages)
-{
-    for (; node != NULL; node = node->right) {
-        HR__TRY(search_arenas(engine, node->left, pages));
-        HR__TRY(search_arena(engine, hr__segment_of_node(node), pages));
-    }
     return HR_OK;
 }
 
@@ -273,36 +237,6 @@ static part_page *find_partner(part_pages *pages, const part_page *page)
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
-/* Copies what is in use of `from` to the same offsets of `to`, which is idle. */
-static hr_status queue_copies(hr__paged_engine *engine, const part_page *from, const part_page *to,
-                              hr_stream stream)
-{
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
-    uint64_t begin = from->handle->home->address, end = begin + from->handle->size_bytes;
-    for (const hr__block *block = hr__paged_walk_to(from->first, begin);
-         block != NULL && block->address < end; block = block->next) {
-        uint64_t first = hr__max_u64(block->address, begin);
-        uint64_t last = hr__min_u64(block->address + block->size_bytes, end);
-        if (!hr__paged_is_in_use(block))
-            continue;
-        HR__TRY(table->copy(context, to->handle->home->address + (first - begin), first,
-                            last - first, stream));
-        engine->stats.copied_bytes += last - first;
-    }
-    return HR_OK;
-}
-
-/* Copies that are queued are waited for also where one could not be. */
-static hr_status copy_pieces(hr__paged_engine *engine, const part_page *from, const part_page *to,
-                             hr_stream stream)
-{
-    hr_status status = queue_copies(engine, from, to, stream);
-    hr_status waiting =
-        hr__paged_device(engine)->stream_synchronize(hr__paged_context(engine), stream);
-    return status != HR_OK ? status : waiting;
-}
-
 /* How many records settle_share() may take: two for each part of a block, and two to keep. */
 static size_t count_records(const part_page *page)
 {
@@ -321,11 +255,8 @@ static hr_status swap(hr__paged_engine *engine, const hr__paged_handle *old,
     uint64_t address = old->home->address;
     HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), address, old->size_bytes));
     hr_status status = hr__paged_map(engine, host, address);
-    if (status != HR_OK && hr__paged_map(engine, old, address) != HR_OK)
-        hr__paged_turn_failed(engine,
-                              "live memory at %#" PRIx64 " could be mapped neither to its new nor "
-                              "to its old page",
-                              address);
+    if (status != HR_OK)
+        hr__paged_map_back(engine, old);
     return status;
 }
 
@@ -384,7 +315,8 @@ static hr_status share(hr__paged_engine *engine, part_page *page, part_page *hos
                          .segment = old->home->segment,
                          .address = old->home->address,
                          .is_guest = true};
-    hr_status status = copy_pieces(engine, page, host, stream);
+    hr_status status =
+        hr__paged_copy_live(engine, old, page->first, host->handle->home->address, stream);
     if (status == HR_OK)
         status = swap(engine, old, host->handle);
     if (status != HR_OK) { /* at the end a page that is stuck there is unmapped as the old one */
@@ -393,21 +325,16 @@ static hr_status share(hr__paged_engine *engine, part_page *page, part_page *hos
     }
     settle_share(engine, page, host, guest);
     hr__paged_leave_home(engine, old->home, guest->segment->first);
-    hr__paged_unlink_handle(engine, old);
-    hr__paged_give_back_place(engine, old->home);
-    engine->base.owner.counters->num_device_free++;
-    status = hr__paged_device(engine)->release(hr__paged_context(engine), old->device_handle);
-    hr__host_free(old);
     host->mask |= page->mask;
     host->bits += page->bits;
     page->handle = NULL;
-    return status;
+    return hr__paged_end_handle(engine, old);
 }
 
 static hr_status share_all(hr__paged_engine *engine, part_pages *pages, hr_stream stream,
                            uint64_t wanted_bytes, uint64_t *gained_bytes)
 {
-    HR__TRY(search_arenas(engine, engine->base.segments, pages));
+    HR__TRY(hr__paged_each_home_in_use(engine, add_page, pages));
     if (pages->count != 0)
         qsort(pages->items, pages->count, sizeof *pages->items, by_bits);
     for (size_t i = 0; i < pages->count && *gained_bytes < wanted_bytes; i++) {

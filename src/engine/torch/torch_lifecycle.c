@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "engine/inspect.h"
-#include "engine/torch/torch_rounding.h" /* hr__torch_limit_bytes */
+#include "engine/segments.h"
 
 static void adopt_settings(hr__torch_engine *engine)
 {
@@ -18,14 +18,8 @@ static void adopt_settings(hr__torch_engine *engine)
 
 static hr_status set_fraction(hr__engine *base, double fraction)
 {
-    hr__torch_engine *engine = hr__torch_of(base);
-    if (!(fraction >= 0.0 && fraction <= 1.0))
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "Invalid fraction value: %g. Allowed range: 0~1",
-                        fraction);
-    base->limit_bytes =
-        hr__torch_limit_bytes(&engine->rules, fraction, base->owner.device->properties.total_bytes);
-    base->fraction = fraction;
-    adopt_settings(engine);
+    HR__TRY(hr__engine_set_fraction(base, fraction));
+    adopt_settings(hr__torch_of(base));
     return HR_OK;
 }
 
