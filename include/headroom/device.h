@@ -134,6 +134,20 @@ typedef struct hr_device_table {
      * without has_shareable_handles. */
     hr_status (*create_shareable)(void *context, uint64_t size_bytes, hr_handle *out);
     hr_status (*export_handle)(void *context, hr_handle handle, int *file_descriptor);
+
+    /* The other side: a handle for memory of another process, or of this one, to be mapped and
+     * released as one from create(). The descriptor stays the caller's, and may be closed at once.
+     * `size_bytes` is what the handle was created with. The memory counts as its creator's use.
+     * NULL or HR_ERR_UNSUPPORTED as above. */
+    hr_status (*import_handle)(void *context, int file_descriptor, uint64_t size_bytes,
+                               hr_handle *out);
+
+    /* From now on set_access() also opens mappings to device `peer_index`; or no longer, once it
+     * was told so as often. What is open already stays so, until it is unmapped. The device's own
+     * index changes nothing. NULL or HR_ERR_UNSUPPORTED where there are no peers, or this one
+     * cannot reach the device's memory; HR_ERR_INVALID_ARGUMENT for an index that the device does
+     * not know. */
+    hr_status (*allow_peer)(void *context, int peer_index, bool is_allowed);
 } hr_device_table;
 
 /* A device. Filled by whoever makes it; read-only afterwards. */
@@ -228,8 +242,9 @@ HR_API HR_MUST_CHECK hr_status hr_simulated_dictate_address(hr_device *device,
 /* ---- for tests: simulated and host devices --------------------------------------------------- */
 
 /* Any other device answers HR_ERR_INVALID_ARGUMENT to these. Calls that write, read or fill
- * bytes, end events, list processes or export handles are of no kind: they are not counted and
- * cannot be scripted to fail. create_shareable() counts as create(). */
+ * bytes, end events, list processes, allow peers or export handles are of no kind: they are not
+ * counted and cannot be scripted to fail. create_shareable() and import_handle() count as create().
+ */
 
 /* What a device has been asked so far, calls that failed included. */
 typedef struct hr_device_calls {

@@ -9,6 +9,10 @@
  * reserved but not live. Blocks tile their segment. A *private pool* is a part of a pool whose
  * segments serve only the requests routed to it (CUDA graphs, torch.cuda.MemPool).
  *
+ * A stream that requests named must live as long as the pool, or until hr_pool_trim() has given
+ * back all it had memory of: engine "headroom" marks a point in its work when memory of its goes to
+ * another stream, and a driver does not survive being asked of a stream that was destroyed.
+ *
  * Everything here is thread-safe unless a comment says otherwise. Pointers are borrowed for the
  * call unless a comment says otherwise. In a child made by fork() every call on a pool of the
  * parent answers HR_ERR_WRONG_PROCESS and touches nothing: its memory is the parent's.
@@ -64,7 +68,10 @@ typedef struct hr_pool_options {
     hr_safe_point safe_point;  /* for the modes that copy live data */
     double idle_share;         /* of the peak of live bytes, that may be idle; 0 = 0.016 */
     uint64_t idle_floor_bytes; /* but at least so much; 0 = 16 MiB */
-    bool is_shareable; /* its memory can be handed to other processes, where the device can */
+
+    /* Its virtual memory can be handed to other processes, where the device can; engine "torch": of
+     * expandable segments. */
+    bool is_shareable;
 } hr_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
@@ -78,6 +85,7 @@ typedef struct hr_pool_options {
  *
  * HR_ERR_INVALID_ARGUMENT   unknown engine, mode or version, a backend that is not "native", an
  *                           idle_share outside [0, 1], a safe point with one of its functions
+ * HR_ERR_UNSUPPORTED        is_shareable on a device without has_shareable_handles
  * HR_ERR_BAD_SETTING        `conf`: hr_last_error() holds PyTorch's own text for it, or, with
  *                           is_strict, what is wrong and where */
 HR_API HR_MUST_CHECK hr_status hr_pool_create(hr_device *device, const hr_pool_options *options,
@@ -148,6 +156,54 @@ HR_API HR_MUST_CHECK hr_status hr_record_stream(hr_pool *pool, hr_device_ptr add
  * HR_ERR_HOST_MEMORY */
 HR_API HR_MUST_CHECK hr_status hr_pool_pin(hr_pool *pool, hr_device_ptr address);
 HR_API HR_MUST_CHECK hr_status hr_pool_unpin(hr_pool *pool, hr_device_ptr address);
+
+/* One physical piece of a block's memory, as another process can get it. */
+typedef struct hr_shared_part {
+    uint64_t size_bytes;
+    int file_descriptor; /* the caller's to close */
+} hr_shared_part;
+
+/* Makes the live block at `address` visible to another process: pins it, as hr_pool_pin(), and
+ * stores a file descriptor for each piece of memory under it, in the order of addresses. The block
+ * begins `*offset_bytes` into the first piece; what lies before it and behind its end in the last
+ * one are other blocks of the pool, which the other process can then see as well. `*count` gets
+ * their number; if it is more than `capacity`, HR_ERR_INVALID_ARGUMENT and nothing is shared
+ * (`parts` may be NULL where capacity is 0, to ask). To undo: close the descriptors and
+ * hr_pool_unpin(). The other process maps them with hr_shared_open().
+ *
+ * HR_ERR_UNSUPPORTED       the pool was not made with is_shareable, or the block lies in plain
+ *                          memory (whose owner, the CUDA runtime, shares it)
+ * HR_ERR_UNKNOWN_ADDRESS   not the start of a live block
+ * HR_ERR_DEVICE            the driver would not export it: nothing is shared, and `parts` may have
+ *                          been written to
+ * HR_ERR_HOST_MEMORY */
+HR_API HR_MUST_CHECK hr_status hr_pool_share(hr_pool *pool, hr_device_ptr address,
+                                             hr_shared_part *parts, size_t capacity, size_t *count,
+                                             uint64_t *offset_bytes);
+
+/* In the other process: maps the parts one after another at a fresh address of `device`, the one
+ * that they are memory of, with access. The descriptors stay the caller's, and may be closed then.
+ * The memory lives for as long as it is mapped, also where its owner has given it back.
+ *
+ * HR_ERR_UNSUPPORTED (the device cannot), HR_ERR_INVALID_ARGUMENT (no parts, or one of no size),
+ * HR_ERR_OUT_OF_MEMORY (addresses), HR_ERR_DEVICE, HR_ERR_HOST_MEMORY, HR_ERR_WRONG_PROCESS (in a
+ * child made by fork(), where the parent has opened some): nothing is mapped. */
+HR_API HR_MUST_CHECK hr_status hr_shared_open(hr_device *device, const hr_shared_part *parts,
+                                              size_t count, hr_device_ptr *out);
+/* Ends what hr_shared_open() stored; no work that uses it may be queued any more.
+ * HR_ERR_UNKNOWN_ADDRESS (not opened on that device, or closed already), HR_ERR_WRONG_PROCESS,
+ * HR_ERR_DEVICE: it may be tried again. */
+HR_API hr_status hr_shared_close(hr_device *device, hr_device_ptr address);
+
+/* Lets another GPU, by its index, read and write this pool's memory directly: what is mapped now,
+ * and what will be, by any pool of the device. Plain memory needs nothing of it (the CUDA runtime's
+ * own switch opens it). The pool's own device needs no leave: HR_OK.
+ *
+ * HR_ERR_UNSUPPORTED        the device has no peers, or that one cannot reach its memory
+ * HR_ERR_INVALID_ARGUMENT   there is no such device
+ * HR_ERR_DEVICE             some of the memory could not be opened: some may be open, and what is
+ *                           mapped from now on is as it was before; may be tried again */
+HR_API HR_MUST_CHECK hr_status hr_pool_allow_peer(hr_pool *pool, int peer_index);
 
 /* torch.cuda.empty_cache(): waits for freed blocks that are still in use on other streams, then
  * gives every idle segment (and every idle page of an expandable one) back to the device. Stops at
@@ -446,6 +502,47 @@ HR_API HR_MUST_CHECK hr_status hr_private_pool_set_no_split(hr_pool *pool, hr_pr
 
 /* hr_pool_trim() for one private pool that nobody uses any more. */
 HR_API hr_status hr_private_pool_trim(hr_pool *pool, hr_private_id id);
+
+/* What blocks a private pool has at one moment, live and free: for CUDA graphs that share a pool
+ * and run in turns, each of which wants the blocks as they stood when it was captured. Belongs to
+ * the hr_pool it was taken of; may outlive it, and is then of no use. */
+typedef struct hr_private_state hr_private_state; /* opaque */
+
+/* Blocks that wait for other streams are waited for first: they count as free.
+ *
+ * HR_ERR_INVALID_ARGUMENT   no such private pool is in use
+ * HR_ERR_WRONG_STATE        a block waits for a stream that is being captured
+ * HR_ERR_DEVICE             the wait failed
+ * HR_ERR_HOST_MEMORY */
+HR_API HR_MUST_CHECK hr_status hr_private_pool_checkpoint(hr_pool *pool, hr_private_id id,
+                                                          hr_private_state **out);
+HR_API void hr_private_state_free(hr_private_state *state); /* NULL does nothing */
+
+/* Told, without the pool's lock and after everything is done, of each block that was live before
+ * and was freed, then of each that is live now, both by rising address; the same address may be
+ * among both. Either function may be NULL. `tag` goes with the blocks that are live now, as if they
+ * had been asked for with it; 0 = none. */
+typedef struct hr_restore_listener {
+    void *context;
+    void (*freed)(void *context, hr_device_ptr address);
+    void (*allocated)(void *context, hr_device_ptr address);
+    uint64_t tag;
+} hr_restore_listener;
+
+/* Puts the private pool back: frees every live block it has, and hands out again, at their
+ * addresses and with their sizes, the blocks that were live at the checkpoint; what was asked for
+ * is taken to be the whole block. Memory that it has taken since stays its own, idle. Bytes are not
+ * touched. Listeners see ordinary frees and allocations, all with one request number; with engine
+ * "torch" as in PyTorch, where what was free at the checkpoint is handed out as well, and then
+ * given back. `listener` may be NULL. May be repeated, and states may be restored in any order.
+ *
+ * HR_ERR_WRONG_STATE   the private pool is not in use any more, a stream that one of its blocks
+ *                      waits for is being captured, or memory of the checkpoint was given back
+ *                      meanwhile: nothing changed
+ * HR_ERR_INVALID_ARGUMENT, HR_ERR_HOST_MEMORY, HR_ERR_DEVICE (waiting for another stream): nothing
+ *                      changed */
+HR_API HR_MUST_CHECK hr_status hr_private_pool_restore(hr_pool *pool, const hr_private_state *state,
+                                                       const hr_restore_listener *listener);
 
 #ifdef __cplusplus
 }

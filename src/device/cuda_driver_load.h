@@ -154,7 +154,11 @@ typedef struct hr__cuda_access {
     X(cuMemSetAccess, "cuMemSetAccess", NULL, false,                                               \
       (hr__cuda_ptr address, size_t size_bytes, const hr__cuda_access *accesses, size_t count))    \
     X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", NULL, false,                   \
-      (void *exported, hr__cuda_handle handle, int handle_type, unsigned long long flags))
+      (void *exported, hr__cuda_handle handle, int handle_type, unsigned long long flags))         \
+    X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", NULL, false,               \
+      (hr__cuda_handle * handle, void *exported, int handle_type))                                 \
+    X(cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", NULL, false,                                 \
+      (int *can_access, hr__cuda_device device, hr__cuda_device peer))
 
 /* The functions; those that are not required may be NULL. */
 typedef struct hr__cuda_driver {

@@ -14,7 +14,8 @@
  * told from the handle that has the slot now.
  *
  * Invariants:
- *   - in_use_bytes is the sum of plain ranges and of handles that were not released or are mapped
+ *   - in_use_bytes is the sum of plain ranges and of handles that were not released or are mapped,
+ *     but for imported ones
  *   - a handle's mapping_count is the number of entries, over all reservations, marked as its first
  *   - no two live ranges overlap; nor do two mappings
  *
@@ -42,6 +43,8 @@ typedef struct hr__backing {
      * is no such memory. */
     hr_status (*create_shareable)(void *context, uint64_t size_bytes, uint64_t *where);
     hr_status (*export_memory)(void *context, uint64_t where, int *file_descriptor);
+    hr_status (*import_memory)(void *context, int file_descriptor, uint64_t size_bytes,
+                               uint64_t *where);
     void (*discard)(void *context, uint64_t where,
                     uint64_t size_bytes); /* nobody has it any more */
     hr_status (*map)(void *context, hr_device_ptr address, uint64_t size_bytes, uint64_t where);
@@ -72,6 +75,7 @@ typedef struct hr__handle_slot {
     uint32_t next_free; /* index + 1; 0 = none */
     bool is_held;       /* created and not released */
     bool is_shareable;
+    bool is_imported; /* another's memory: no use of this device's */
 } hr__handle_slot;
 
 typedef struct hr__books {
@@ -163,6 +167,8 @@ hr_status hr__books_unreserve(hr__books *books, hr_device_ptr address, uint64_t 
 hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out);
 hr_status hr__books_create_shareable(hr__books *books, uint64_t size_bytes, hr_handle *out);
 hr_status hr__books_export_handle(hr__books *books, hr_handle handle, int *file_descriptor);
+hr_status hr__books_import_handle(hr__books *books, int file_descriptor, uint64_t size_bytes,
+                                  hr_handle *out);
 hr_status hr__books_release(hr__books *books, hr_handle handle, uint64_t *size_bytes);
 hr_status hr__books_map(hr__books *books, hr_device_ptr address, uint64_t size_bytes,
                         hr_handle handle);

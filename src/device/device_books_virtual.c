@@ -138,6 +138,21 @@ static hr_status find_free_slot(hr__books *books)
     return HR_OK;
 }
 
+/* There is a free slot. */
+static hr_handle file_handle(hr__books *books, hr__handle_slot handle)
+{
+    uint32_t slot;
+    if (books->first_free_handle != 0) {
+        slot = books->first_free_handle - 1;
+        books->first_free_handle = books->handles[slot].next_free;
+        handle.generation = books->handles[slot].generation + 1;
+    } else {
+        slot = books->handle_count++;
+    }
+    books->handles[slot] = handle;
+    return number_of(slot, handle.generation);
+}
+
 /* `make` is what the backing does for it, or NULL. */
 static hr_status create_handle(hr__books *books, uint64_t size_bytes,
                                hr_status (*make)(void *, uint64_t, uint64_t *), bool is_shareable,
@@ -149,22 +164,11 @@ static hr_status create_handle(hr__books *books, uint64_t size_bytes,
     uint64_t where = 0;
     if (make != NULL)
         HR__TRY(make(books->backing_context, size_bytes, &where));
-
-    uint32_t slot, generation = 0;
-    if (books->first_free_handle != 0) {
-        slot = books->first_free_handle - 1;
-        books->first_free_handle = books->handles[slot].next_free;
-        generation = books->handles[slot].generation + 1;
-    } else {
-        slot = books->handle_count++;
-    }
-    books->handles[slot] = (hr__handle_slot){.size_bytes = size_bytes,
-                                             .where = where,
-                                             .generation = generation,
-                                             .is_held = true,
-                                             .is_shareable = is_shareable};
+    *out = file_handle(books, (hr__handle_slot){.size_bytes = size_bytes,
+                                                .where = where,
+                                                .is_held = true,
+                                                .is_shareable = is_shareable});
     hr__books_add_use(books, size_bytes);
-    *out = number_of(slot, generation);
     return HR_OK;
 }
 
@@ -200,10 +204,28 @@ hr_status hr__books_export_handle(hr__books *books, hr_handle handle, int *file_
     return books->backing->export_memory(books->backing_context, held->where, file_descriptor);
 }
 
+hr_status hr__books_import_handle(hr__books *books, int file_descriptor, uint64_t size_bytes,
+                                  hr_handle *out)
+{
+    uint64_t where = 0;
+    HR__TRY(check_sharing(books, "import_handle"));
+    HR__TRY(check_size(books, "import_handle", size_bytes));
+    HR__TRY(find_free_slot(books));
+    HR__TRY(
+        books->backing->import_memory(books->backing_context, file_descriptor, size_bytes, &where));
+    *out = file_handle(books, (hr__handle_slot){.size_bytes = size_bytes,
+                                                .where = where,
+                                                .is_held = true,
+                                                .is_shareable = true,
+                                                .is_imported = true});
+    return HR_OK;
+}
+
 /* Neither held nor mapped: the memory goes. */
 static void end_handle(hr__books *books, hr__handle_slot *handle)
 {
-    books->in_use_bytes -= handle->size_bytes;
+    if (!handle->is_imported)
+        books->in_use_bytes -= handle->size_bytes;
     if (books->backing->discard != NULL)
         books->backing->discard(books->backing_context, handle->where, handle->size_bytes);
     handle->next_free = books->first_free_handle;

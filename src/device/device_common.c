@@ -149,6 +149,31 @@ static hr_status stand_in_export_handle(void *context, hr_handle handle, int *fi
     return leave_uncounted(device, status);
 }
 
+static hr_status stand_in_import_handle(void *context, int file_descriptor, uint64_t size_bytes,
+                                        hr_handle *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_CREATE);
+    if (status == HR_OK)
+        status = hr__books_import_handle(&device->books, file_descriptor, size_bytes, out);
+    return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
+}
+
+/* Nobody reads or writes through a simulated mapping, so there is nothing to open: a peer may be
+ * any of as many as there are in one machine. */
+static hr_status stand_in_allow_peer(void *context, int peer_index, bool is_allowed)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter_uncounted(device, "allow_peer");
+    (void)is_allowed;
+    if (status == HR_OK && device->peer_count == 0)
+        status = hr__fail(HR_ERR_UNSUPPORTED, "allow_peer: this device has no peers");
+    if (status == HR_OK && (peer_index < 0 || peer_index >= device->peer_count))
+        status = hr__fail(HR_ERR_INVALID_ARGUMENT, "allow_peer: no device %d, there are %d",
+                          peer_index, device->peer_count);
+    return leave_uncounted(device, status);
+}
+
 static hr_status stand_in_release(void *context, hr_handle handle)
 {
     hr__stand_in *device = context;
@@ -498,6 +523,8 @@ static const hr_device_table stand_in_table = {
     .destroy = stand_in_destroy,
     .create_shareable = stand_in_create_shareable,
     .export_handle = stand_in_export_handle,
+    .import_handle = stand_in_import_handle,
+    .allow_peer = stand_in_allow_peer,
 };
 
 /* ---- making and ending ----------------------------------------------------------------------- */
@@ -511,6 +538,7 @@ hr_status hr__stand_in_init(hr__stand_in *stand_in, const hr__stand_in_parts *pa
     memset(stand_in, 0, sizeof *stand_in);
     hr__mutex_init(&stand_in->lock, HR__LOCK_DEVICE);
     stand_in->total_bytes = parts->properties.total_bytes;
+    stand_in->peer_count = parts->peer_count;
     if (parts->costs != NULL)
         memcpy(stand_in->costs, parts->costs, sizeof stand_in->costs);
     hr__books_init(&stand_in->books, parts->backing, stand_in, parts->capacity_bytes,

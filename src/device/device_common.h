@@ -6,12 +6,12 @@
  * hr__backing.
  *
  * What counts as which kind of call:
- *   CREATE        create, create_shareable
+ *   CREATE        create, create_shareable, import_handle
  *   STREAM        stream_create, stream_destroy, stream_wait_event, stream_is_capturing
  *   SYNCHRONIZE   stream_synchronize, event_synchronize, synchronize
  *   HOST_TAKE     host_take, host_register; HOST_GIVE_BACK likewise
- * event_destroy, write, read, fill, processes and export_handle are of no kind: they are not
- * counted, cost nothing and cannot be scripted to fail. They do fail on a lost device. */
+ * event_destroy, write, read, fill, processes, export_handle and allow_peer are of no kind: they
+ * are not counted, cost nothing and cannot be scripted to fail. They do fail on a lost device. */
 #ifndef HR_DEVICE_DEVICE_COMMON_H
 #define HR_DEVICE_DEVICE_COMMON_H
 
@@ -29,6 +29,7 @@ typedef struct hr__stand_in {
     hr__mutex lock;                           /* guards everything below that is not read-only */
     uint64_t total_bytes;                     /* set at creation, then read-only */
     hr_call_cost costs[HR_DEVICE_CALL_KINDS]; /* set at creation, then read-only */
+    int peer_count;                           /* set at creation, then read-only */
     hr__books books;
     hr__streams streams;
     hr_device_calls calls;        /* but for its in_use_bytes and peak_use_bytes: the books' */
@@ -45,6 +46,7 @@ typedef struct hr__stand_in_parts {
     uint64_t capacity_bytes;
     uint64_t granularity_bytes; /* a power of two, also where virtual memory is off */
     bool holds_streams;
+    int peer_count;                  /* indices that allow_peer() takes; 0: it has no peers */
     hr_device_properties properties; /* has_virtual_memory included */
 } hr__stand_in_parts;
 

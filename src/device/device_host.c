@@ -8,7 +8,7 @@
  *   handle         a piece of one large memfd
  *   mapping        that piece, laid over the reservation; no access before set_access()
  *   unmapping      the reservation's empty mapping, laid over the piece
- *   shareable      a handle that is a memfd of its own, which exporting duplicates
+ *   shareable      a handle that is a memfd of its own, which exporting duplicates, and importing
  *
  * Why one memfd and not one for each handle: thousands of handles must work, and a process has a
  * thousand file descriptors. The file is sparse and as long as a file can be, so a piece's offset
@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked_math.h"
@@ -198,6 +199,25 @@ static hr_status host_export_memory(void *context, uint64_t where, int *file_des
     return HR_OK;
 }
 
+/* Whatever file it is: one of another size is no handle's memory, and would be cut short. */
+static hr_status host_import_memory(void *context, int file_descriptor, uint64_t size_bytes,
+                                    uint64_t *where)
+{
+    struct stat facts;
+    (void)context;
+    if (fstat(file_descriptor, &facts) != 0)
+        return system_refused("fstat", "import_handle", size_bytes);
+    if ((uint64_t)facts.st_size != size_bytes)
+        return hr__fail(HR_ERR_DEVICE,
+                        "import_handle of %" PRIu64 " bytes: file descriptor %d has %" PRIu64,
+                        size_bytes, file_descriptor, (uint64_t)facts.st_size);
+    int duplicate = fcntl(file_descriptor, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0)
+        return system_refused("fcntl", "import_handle", size_bytes);
+    *where = IS_OWN_FILE | (uint64_t)duplicate;
+    return HR_OK;
+}
+
 /* Should the hole be refused, the pages stay until the device ends. Nobody can reach them: no
  * mapping is left, and their offset is never used again. */
 static void host_discard(void *context, uint64_t where, uint64_t size_bytes)
@@ -284,6 +304,7 @@ static const hr__backing host_backing = {
     .create = host_create,
     .create_shareable = host_create_shareable,
     .export_memory = host_export_memory,
+    .import_memory = host_import_memory,
     .discard = host_discard,
     .map = host_map,
     .unmap = host_unmap,

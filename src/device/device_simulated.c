@@ -72,6 +72,7 @@ typedef struct simulated_device {
     size_t dictated_capacity;
 } simulated_device;
 
+enum { PEER_COUNT = 16 };
 enum { FIRST_DICTATED_CAPACITY = 64 };
 enum { ADDRESS_MULTIPLE = 512 }; /* what engines may count on, and the address map needs */
 
@@ -251,6 +252,7 @@ hr_status hr_simulated_device_create(const hr_simulated_options *options, hr_dev
         .capacity_bytes = used.capacity_bytes,
         .granularity_bytes = used.granularity_bytes,
         .holds_streams = used.manual_streams,
+        .peer_count = PEER_COUNT,
         .properties = {.index = used.index,
                        .total_bytes = used.total_bytes,
                        .granularity_bytes =

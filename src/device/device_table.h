@@ -25,4 +25,11 @@ static inline bool hr__device_can_share(const hr_device *device)
            device->properties.has_virtual_memory && device->properties.has_shareable_handles;
 }
 
+/* May import_handle() be called? */
+static inline bool hr__device_can_import(const hr_device *device)
+{
+    return HR__DEVICE_TABLE_HAS(device->table, import_handle) &&
+           device->properties.has_virtual_memory && device->properties.has_shareable_handles;
+}
+
 #endif /* HR_DEVICE_DEVICE_TABLE_H */

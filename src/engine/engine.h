@@ -82,6 +82,10 @@ typedef struct hr__engine_owner {
     void (*leave_safe_point)(void *context);
 } hr__engine_owner;
 
+/* A piece of physical memory: a handle, mapped as a whole at `address`. */
+typedef hr_status (*hr__piece_visitor)(void *context, hr_device_ptr address, uint64_t size_bytes,
+                                       hr_handle handle);
+
 typedef struct hr__engine_table {
     const char *name;
 
@@ -97,6 +101,21 @@ typedef struct hr__engine_table {
 
     /* The block is no longer used by anyone. Merges; never calls the device, never fails. */
     void (*free)(hr__engine *engine, hr__block *block);
+
+    /* The next three are for a private pool that is put back as it was. First the owner asks for so
+     * many spare records (HR_ERR_HOST_MEMORY; an engine that has failed says why); then it has just
+     * the range handed out, which lies in `block`, a FREE one, whatever the rules for splitting
+     * say. That takes two records at most, calls no device and cannot fail; what was free behind
+     * the range is the next block of the one returned. */
+    bool restores_as_torch; /* PyTorch's traces and statistics: free blocks are handed out, too */
+    hr_status (*see_to_records)(hr__engine *engine, size_t count);
+    hr__block *(*hand_out_at)(hr__engine *engine, hr__block *block, hr_device_ptr address,
+                              uint64_t size_bytes, uint64_t tag);
+
+    /* Visits the handles under a live block by rising address, each whole; with NULL every mapping
+     * there is, in no order. Plain memory has none. A visitor that fails ends it. */
+    hr_status (*walk_pieces)(hr__engine *engine, const hr__block *under, hr__piece_visitor visit,
+                             void *context);
 
     /* Gives idle memory back: of everything, or of one private pool. */
     hr_status (*trim)(hr__engine *engine, const hr_private_id *only);

@@ -43,6 +43,13 @@ void hr__engine_drop_segment(hr__engine *engine, hr__segment *segment)
     hr__host_free(segment);
 }
 
+hr_status hr__engine_see_to_records(hr__engine *engine, size_t count)
+{
+    return hr__block_source_reserve(&engine->records, count)
+               ? HR_OK
+               : hr__fail_host_memory(count * sizeof(hr__block), "block records");
+}
+
 /* ---- telling and counting -------------------------------------------------------------------- */
 
 void hr__engine_notice(hr__engine *engine, hr_action action, const hr__lane *lane, uint64_t address,

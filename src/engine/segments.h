@@ -27,6 +27,9 @@ void hr__engine_notice(hr__engine *engine, hr_action action, const hr__lane *lan
  * requests what the block remembers. */
 uint64_t hr__engine_event_tag(const hr__engine *engine, const hr__block *block);
 
+/* The engine table's see_to_records(). */
+hr_status hr__engine_see_to_records(hr__engine *engine, size_t count);
+
 /* Counts bytes taken from the device or given back: in the limit's sum, and for users. */
 void hr__engine_count_held(hr__engine *engine, const hr__shelf *shelf, int64_t bytes);
 

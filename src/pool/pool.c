@@ -49,22 +49,6 @@ static __attribute__((cold, noinline)) hr_status get_ready(hr_pool *pool, size_t
 
 /* ---- the allocation path --------------------------------------------------------------------- */
 
-static inline void file_block(hr_pool *pool, hr__block *block)
-{
-    hr__counters *counters = &pool->counters;
-    hr__size_kind kind = hr__block_kind(block);
-    int64_t size_bytes = (int64_t)block->size_bytes;
-    hr__address_map_insert(&pool->live, block->address, block);
-    hr__count_up(&counters->allocation, kind, 1);
-    hr__count_up(&counters->allocated_bytes, kind, size_bytes);
-    hr__count_up(&counters->active, kind, 1);
-    hr__count_up(&counters->active_bytes, kind, size_bytes);
-    hr__count_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
-    if (block->size_bytes >= pool->engine->max_split_bytes)
-        hr__count_up(&counters->oversize_allocations, HR__LARGE, 1);
-    hr__pool_notice(pool, HR_ACTION_ALLOC, block);
-}
-
 /* Where the engine dropped the lock for a while, others may have filed their blocks in the room
  * that was seen to. Under the lock, since the block is on its way; it was a slow request anyway. */
 static __attribute__((cold, noinline)) hr_status make_room_late(hr_pool *pool, hr__block *block)
@@ -108,7 +92,7 @@ static inline hr_status serve(hr_pool *pool, const hr__request *request, const v
             return hr__oom_report_and_unlock(pool, request, &refusal, status);
         return give_up(pool, status);
     }
-    file_block(pool, block);
+    hr__pool_file_block(pool, block);
     hr__pool_end_cause(pool);
     *out = block->address;
     if (served_bytes != NULL)
@@ -155,22 +139,6 @@ static __attribute__((cold, noinline)) hr_status unknown_address(hr_device_ptr a
                     address);
 }
 
-/* The block is out of the address map. Under the lock, which stream order may drop for a while. */
-static inline hr_status give_back(hr_pool *pool, hr__block *block)
-{
-    hr__counters *counters = &pool->counters;
-    hr__size_kind kind = hr__block_kind(block);
-    hr__count_down(&counters->allocation, kind, 1);
-    hr__count_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
-    hr__pool_notice(pool, HR_ACTION_FREE_REQUESTED, block);
-    if (__builtin_expect(block->size_bytes >= pool->engine->max_split_bytes, 0))
-        hr__count_down(&counters->oversize_allocations, HR__LARGE, 1);
-    if (__builtin_expect(block->uses != NULL, 0))
-        return hr__stream_order_defer(pool, block);
-    hr__pool_complete_free(pool, block);
-    return HR_OK;
-}
-
 hr_status hr_free(hr_pool *pool, hr_device_ptr address)
 {
     HR__TRY(hr__pool_enter(pool));
@@ -182,7 +150,7 @@ hr_status hr_free(hr_pool *pool, hr_device_ptr address)
         hr__pool_unlock(pool);
         return unknown_address(address);
     }
-    hr_status status = give_back(pool, block);
+    hr_status status = hr__pool_take_back(pool, block);
     hr__pool_unlock(pool);
     return status;
 }
@@ -207,10 +175,10 @@ static hr_status serve_at(hr_pool *pool, const hr__request *request, hr_device_p
         status = engine->table->allocate_at(engine, request, address, &prefix, &block);
     if (status == HR_OK) {
         if (prefix != NULL) /* handed out and given back again, as PyTorch's traces show */
-            file_block(pool, prefix);
-        file_block(pool, block);
+            hr__pool_file_block(pool, prefix);
+        hr__pool_file_block(pool, block);
         if (prefix != NULL)
-            status = give_back(pool, hr__address_map_remove(&pool->live, prefix->address));
+            status = hr__pool_take_back(pool, hr__address_map_remove(&pool->live, prefix->address));
         *out = block->address;
         if (served_bytes != NULL)
             *served_bytes = block->size_bytes;

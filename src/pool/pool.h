@@ -8,6 +8,9 @@
  *   pool_stats.c       statistics, put together from counters
  *   pool_summary.c     memory_summary()'s text
  *   pool_walk.c        walking, finding, the sink
+ *   pool_restore.c     a private pool as it was at a checkpoint
+ *   pool_sharing.c     what other processes and other GPUs may use
+ *   shared_memory.c    other processes' memory; of no pool
  *   pool_paged.c       what only an engine that moves memory has: pins, its statistics
  *   pool_check.c       every invariant, walked
  *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
@@ -51,6 +54,7 @@ struct hr_pool {
     int64_t max_split_at_creation;  /* as memory_stats() shows it; read-only */
     bool (*reclaim)(void *context); /* set at creation, then read-only; may be NULL */
     void *reclaim_context;
+    bool is_shareable;        /* set at creation, then read-only */
     bool is_fallback;         /* engine "headroom" was asked for, and "torch" serves; read-only */
     hr_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
 };
@@ -146,6 +150,40 @@ static inline void hr__pool_complete_free(hr_pool *pool, hr__block *block)
     hr__count_down(&counters->active_bytes, kind, (int64_t)block->size_bytes);
     hr__count_down(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
     pool->engine->table->free(pool->engine, block);
+}
+
+/* A block that the engine hands out: under its address, counted, told. Under the lock; there is
+ * room in the address map. */
+static inline void hr__pool_file_block(hr_pool *pool, hr__block *block)
+{
+    hr__counters *counters = &pool->counters;
+    hr__size_kind kind = hr__block_kind(block);
+    int64_t size_bytes = (int64_t)block->size_bytes;
+    hr__address_map_insert(&pool->live, block->address, block);
+    hr__count_up(&counters->allocation, kind, 1);
+    hr__count_up(&counters->allocated_bytes, kind, size_bytes);
+    hr__count_up(&counters->active, kind, 1);
+    hr__count_up(&counters->active_bytes, kind, size_bytes);
+    hr__count_up(&counters->requested_bytes, kind, (int64_t)block->requested_bytes);
+    if (block->size_bytes >= pool->engine->max_split_bytes)
+        hr__count_up(&counters->oversize_allocations, HR__LARGE, 1);
+    hr__pool_notice(pool, HR_ACTION_ALLOC, block);
+}
+
+/* The block is out of the address map. Under the lock, which stream order may drop for a while. */
+static inline hr_status hr__pool_take_back(hr_pool *pool, hr__block *block)
+{
+    hr__counters *counters = &pool->counters;
+    hr__size_kind kind = hr__block_kind(block);
+    hr__count_down(&counters->allocation, kind, 1);
+    hr__count_down(&counters->allocated_bytes, kind, (int64_t)block->size_bytes);
+    hr__pool_notice(pool, HR_ACTION_FREE_REQUESTED, block);
+    if (__builtin_expect(block->size_bytes >= pool->engine->max_split_bytes, 0))
+        hr__count_down(&counters->oversize_allocations, HR__LARGE, 1);
+    if (__builtin_expect(block->uses != NULL, 0))
+        return hr__stream_order_defer(pool, block);
+    hr__pool_complete_free(pool, block);
+    return HR_OK;
 }
 
 #endif /* HR_POOL_POOL_H */

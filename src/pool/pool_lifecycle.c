@@ -72,7 +72,7 @@ static hr_status create_engine(const hr__engine_owner *owner, const hr_pool_opti
     if (!is_torch)
         HR__TRY(hr__paged_check_options(owner, options));
     *is_fallback = !is_torch;
-    return hr__torch_engine_create(owner, options->conf, version, options->is_strict, out);
+    return hr__torch_engine_create(owner, options, version, out);
 }
 
 hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_pool **out)
@@ -102,6 +102,7 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
     pool->reclaim = options->reclaim;
     pool->reclaim_context = options->reclaim_context;
     pool->safe_point = options->safe_point;
+    pool->is_shareable = options->is_shareable;
 
     const hr__engine_owner owner = {
         .context = pool,

@@ -287,6 +287,34 @@ hr_status hr__stream_order_finish(hr_pool *pool, const hr_private_id *only)
     return HR_OK;
 }
 
+/* ---- not waiting its turn -------------------------------------------------------------------- */
+
+hr_status hr__stream_order_wait_for_uses(hr_pool *pool, const hr__block *block)
+{
+    const hr_device *device = pool->device;
+    for (const hr__stream_use *use = block->uses; use != NULL; use = use->next) {
+        if (use->is_from_capture)
+            continue; /* part of a graph */
+        if (pool->engine->table->is_capturing(pool->engine, use->stream))
+            return hr__fail(HR_ERR_WRONG_STATE,
+                            "block %#" PRIx64 " is used by stream %#" PRIx64
+                            ", which is being captured",
+                            block->address, use->stream);
+        HR__TRY(device->table->event_record(device->context, use->event, use->stream));
+        HR__TRY(device->table->event_synchronize(device->context, use->event));
+    }
+    return HR_OK;
+}
+
+void hr__stream_order_forget_uses(hr_pool *pool, hr__block *block)
+{
+    while (block->uses != NULL) {
+        hr__stream_use *use = block->uses;
+        block->uses = use->next;
+        recycle(&pool->order, use);
+    }
+}
+
 /* ---- the end, and checks --------------------------------------------------------------------- */
 
 static void end_uses(const hr_device *device, hr__stream_use *use)

@@ -62,6 +62,12 @@ hr_status hr__stream_order_finish(hr_pool *pool, const hr_private_id *only);
  * again on return. */
 hr_status hr__stream_order_defer(hr_pool *pool, hr__block *block);
 
+/* For a live block that is to be free at once: waits for the streams named for it, as they are now
+ * (HR_ERR_WRONG_STATE if one of them is captured); and forgets them. Under the lock, which is kept;
+ * the wait changes nothing. */
+hr_status hr__stream_order_wait_for_uses(hr_pool *pool, const hr__block *block);
+void hr__stream_order_forget_uses(hr_pool *pool, hr__block *block);
+
 /* NULL if all is well, else what is not. Under the lock. */
 const char *hr__stream_order_check(const hr_pool *pool);
 

@@ -552,5 +552,5 @@ int hr_test_engine_contract(const hr_test_engine *engine)
     };
     engine_in_use = engine;
     return cmocka_run_group_tests_name(engine->name, checks, NULL, NULL) +
-           hr_test_engine_routing_contract(engine);
+           hr_test_engine_routing_contract(engine) + hr_test_engine_restore_contract(engine);
 }

@@ -24,6 +24,8 @@ int hr_test_engine_contract(const hr_test_engine *engine);
 
 /* A part of it: what is told to listeners, private pools, odd requests. */
 int hr_test_engine_routing_contract(const hr_test_engine *engine);
+/* Another: private pools that are put back as they were. */
+int hr_test_engine_restore_contract(const hr_test_engine *engine);
 
 /* A device of so many bytes, with real ones if `on_host`, and the engine's pool on it. False, and
  * hr_last_error() says why. */

@@ -1,7 +1,7 @@
-/* sharing_contract.c - memory that can be handed to another process.
+/* sharing_contract.c - memory that can be handed to another process, or opened to another device.
  *
- * What the other process does with a descriptor is its own affair, and different on every device;
- * here it is held to what device.h promises whoever exports. */
+ * Here the other process is this one: device.h promises whoever imports the same. Two processes
+ * meet in tests/unit/test_pool_sharing.c. */
 #include "contract/device_contract.h"
 
 #include <fcntl.h>
@@ -125,6 +125,138 @@ static void a_shareable_handle_that_cannot_be_had_changes_nothing(void **state)
     assert_true(handle == UNTOUCHED);
 }
 
+/* ---- importing ------------------------------------------------------------------------------- */
+
+/* A handle of `size_bytes` that was exported and imported again; the first may be asked for. */
+static hr_handle import_own(const hr_device *device, uint64_t size_bytes, hr_handle *created)
+{
+    hr_handle imported = 0;
+    int file = -1;
+    assert_ok(device->table->create_shareable(device->context, size_bytes, created));
+    assert_ok(device->table->export_handle(device->context, *created, &file));
+    assert_ok(device->table->import_handle(device->context, file, size_bytes, &imported));
+    assert_int_equal(close(file), 0);
+    assert_true(imported != 0);
+    return imported;
+}
+
+static void an_imported_handle_is_the_same_memory(void **state)
+{
+    const hr_device *device = *state;
+    need_sharing(device);
+    const hr_device_table *table = device->table;
+    void *context = device->context;
+    uint64_t g = device->properties.granularity_bytes;
+    hr_handle created = 0, imported = import_own(device, 2 * g, &created);
+    uint64_t before = free_bytes_of(device);
+    hr_device_ptr address;
+    assert_ok(table->reserve(context, 4 * g, &address));
+    assert_ok(table->map(context, address, 2 * g, created));
+    assert_ok(table->map(context, address + 2 * g, 2 * g, imported));
+    assert_ok(table->set_access(context, address, 4 * g));
+    if (hr_test_is_scripted(device))
+        assert_int_equal(free_bytes_of(device), before); /* it is there only once */
+    if (device->properties.has_bytes) {
+        uint8_t byte = 0x77;
+        assert_ok(table->write(context, address + 2 * g - 1, &byte, 1));
+        byte = 0;
+        assert_ok(table->read(context, &byte, address + 4 * g - 1, 1));
+        assert_int_equal(byte, 0x77);
+    }
+    assert_ok(table->unmap(context, address, 4 * g));
+    assert_ok(table->release(context, imported));
+    assert_ok(table->release(context, created));
+    assert_ok(table->unreserve(context, address, 4 * g));
+}
+
+static void imported_memory_outlives_its_first_handle(void **state)
+{
+    const hr_device *device = *state;
+    need_sharing(device);
+    const hr_device_table *table = device->table;
+    void *context = device->context;
+    uint64_t g = device->properties.granularity_bytes;
+    hr_handle created = 0, imported = import_own(device, g, &created);
+    hr_device_ptr address;
+    assert_ok(table->reserve(context, g, &address));
+    assert_ok(table->map(context, address, g, created));
+    assert_ok(table->set_access(context, address, g));
+    assert_ok(table->fill(context, address, 0x33, g, 0));
+    assert_ok(table->synchronize(context));
+    assert_ok(table->unmap(context, address, g));
+    assert_ok(table->release(context, created));
+    assert_ok(table->map(context, address, g, imported));
+    assert_ok(table->release(context, imported)); /* while mapped, as any other */
+    assert_ok(table->set_access(context, address, g));
+    if (device->properties.has_bytes) {
+        uint8_t byte = 0;
+        assert_ok(table->read(context, &byte, address + g / 2, 1));
+        assert_int_equal(byte, 0x33);
+    }
+    assert_ok(table->unmap(context, address, g));
+    assert_ok(table->unreserve(context, address, g));
+}
+
+static void what_is_no_handles_memory_is_not_imported(void **state)
+{
+    hr_device *device = *state;
+    need_sharing(device);
+    const hr_device_table *table = device->table;
+    uint64_t g = device->properties.granularity_bytes;
+    hr_handle handle = UNTOUCHED, created = 0;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_true(table->import_handle(device->context, ends[0], g, &handle) != HR_OK);
+    assert_true(table->import_handle(device->context, -1, g, &handle) != HR_OK);
+    close(ends[0]);
+    close(ends[1]);
+    if (hr_test_is_scripted(device)) {
+        int file = -1;
+        assert_ok(table->create_shareable(device->context, g, &created));
+        assert_ok(table->export_handle(device->context, created, &file));
+        assert_status(HR_ERR_DEVICE, table->import_handle(device->context, file, 2 * g, &handle));
+        assert_status(HR_ERR_INVALID_ARGUMENT,
+                      table->import_handle(device->context, file, g / 2, &handle));
+        assert_ok(hr_device_fail_call(device, 1, HR_ERR_OUT_OF_MEMORY));
+        assert_status(HR_ERR_OUT_OF_MEMORY,
+                      table->import_handle(device->context, file, g, &handle));
+        close(file);
+        assert_ok(table->release(device->context, created));
+    }
+    assert_true(handle == UNTOUCHED);
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static void a_device_knows_its_peers_or_has_none(void **state)
+{
+    const hr_device *device = *state;
+    const hr_device_table *table = device->table;
+    need(HR__DEVICE_TABLE_HAS(table, allow_peer), "the device has no peers");
+    hr_status own = table->allow_peer(device->context, device->properties.index, true);
+    need(own != HR_ERR_UNSUPPORTED, "the device has no peers");
+    assert_ok(own);
+    assert_status(HR_ERR_INVALID_ARGUMENT, table->allow_peer(device->context, -1, true));
+    assert_status(HR_ERR_INVALID_ARGUMENT, table->allow_peer(device->context, 100000, true));
+    assert_true(hr_last_error()[0] != '\0');
+    hr_status other = table->allow_peer(device->context, device->properties.index + 1, true);
+    need(other == HR_OK && device->properties.has_virtual_memory, "there is no other device");
+    uint64_t g = device->properties.granularity_bytes;
+    hr_device_ptr address;
+    hr_handle handle;
+    assert_ok(table->reserve(device->context, g, &address));
+    assert_ok(table->create(device->context, g, &handle));
+    assert_ok(table->map(device->context, address, g, handle));
+    assert_ok(table->set_access(device->context, address, g)); /* for both */
+    assert_ok(table->allow_peer(device->context, device->properties.index + 1, false));
+    assert_ok(table->set_access(device->context, address, g)); /* for one, again */
+    assert_ok(table->unmap(device->context, address, g));
+    assert_ok(table->release(device->context, handle));
+    assert_ok(table->unreserve(device->context, address, g));
+}
+
+/* ---- neither --------------------------------------------------------------------------------- */
+
 static void a_device_without_shareable_handles_says_so(void **state)
 {
     const hr_device *device = *state;
@@ -137,6 +269,10 @@ static void a_device_without_shareable_handles_says_so(void **state)
                       device->table->create_shareable(device->context, UINT64_C(2) << 20, &handle));
     if (HR__DEVICE_TABLE_HAS(device->table, export_handle))
         assert_status(HR_ERR_UNSUPPORTED, device->table->export_handle(device->context, 1, &file));
+    assert_false(hr__device_can_import(device));
+    if (HR__DEVICE_TABLE_HAS(device->table, import_handle))
+        assert_status(HR_ERR_UNSUPPORTED,
+                      device->table->import_handle(device->context, 0, UINT64_C(2) << 20, &handle));
     assert_true(handle == UNTOUCHED);
     assert_int_equal(file, 77);
 }
@@ -150,6 +286,10 @@ int hr_test_sharing_contract(const hr_test_device_factory *factory)
         check(each_export_is_a_descriptor_of_its_own_to_close),
         check(only_shareable_handles_that_are_held_can_be_exported),
         check(a_shareable_handle_that_cannot_be_had_changes_nothing),
+        check(an_imported_handle_is_the_same_memory),
+        check(imported_memory_outlives_its_first_handle),
+        check(what_is_no_handles_memory_is_not_imported),
+        check(a_device_knows_its_peers_or_has_none),
         check(a_device_without_shareable_handles_says_so),
     };
     hr_test_use_factory(factory);

@@ -78,6 +78,9 @@ static void try_everything(hr_pool *pool)
     uint64_t served_bytes = 77;
     bool was_visited = false;
     char text[64] = "untouched";
+    hr_private_state *state = NULL;
+    hr_shared_part part = {77, 77};
+    size_t count = 77;
     const hr_alloc_request request = {
         .struct_size = sizeof request, .size_bytes = 512, .served_bytes = &served_bytes};
     hr_pool_stats stats = {.struct_size = sizeof stats, .num_ooms = 77};
@@ -108,9 +111,13 @@ static void try_everything(hr_pool *pool)
     EXPECT(hr_private_pool_set_use_on_oom(pool, id, true) == wrong);
     EXPECT(hr_private_pool_set_no_split(pool, id, true) == wrong);
     EXPECT(hr_private_pool_trim(pool, id) == wrong);
+    EXPECT(hr_private_pool_checkpoint(pool, id, &state) == wrong);
+    EXPECT(hr_private_pool_restore(pool, NULL, NULL) == wrong);
+    EXPECT(hr_pool_share(pool, parents_block, &part, 1, &count, &served_bytes) == wrong);
+    EXPECT(hr_pool_allow_peer(pool, 0) == wrong);
     EXPECT(strstr(hr_last_error(), "fork") != NULL);
     EXPECT(address == 77 && served_bytes == 77 && place.tag == 77 && stats.num_ooms == 77);
-    EXPECT(!was_visited);
+    EXPECT(!was_visited && state == NULL && count == 77 && part.file_descriptor == 77);
 }
 
 /* Every byte of the pool, and every call of the device, as before. */

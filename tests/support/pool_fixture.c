@@ -57,6 +57,7 @@ void hr_test_pool_open(hr_test_pool *test, const hr_test_pool_setup *setup)
         .engine = setup->engine,
         .idle_share = setup->idle_share,
         .idle_floor_bytes = setup->idle_floor_bytes,
+        .is_shareable = setup->is_shareable,
         .safe_point = setup->safe_point,
     };
     hr_device *device =

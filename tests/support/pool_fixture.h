@@ -33,6 +33,7 @@ typedef struct hr_test_pool_setup {
     double idle_share;         /* as hr_pool_options */
     uint64_t idle_floor_bytes; /* as hr_pool_options */
     hr_safe_point safe_point;  /* as hr_pool_options */
+    bool is_shareable;         /* as hr_pool_options */
     hr_test_spy *spy;          /* not NULL: the pool sees its device through it */
 } hr_test_pool_setup;
 

@@ -562,6 +562,8 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     REFUSED("cuMemGetInfo_v2", memory_info(context, &number, &total_bytes));
     REFUSED("cuMemCreate", create_shareable(context, 2 * MIB, &number));
     REFUSED("cuMemExportToShareableHandle", export_handle(context, 1, &file));
+    REFUSED("cuMemImportFromShareableHandle", import_handle(context, 1, 2 * MIB, &number));
+    REFUSED("cuDeviceCanAccessPeer", allow_peer(context, 1, true));
 #undef REFUSED
     /* All but struct_size, processes (NVML's) and destroy. */
     assert_int_equal(tried, sizeof(hr_device_table) / sizeof(void *) - 3);

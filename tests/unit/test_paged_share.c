@@ -7,6 +7,7 @@
 #include "headroom/headroom.h"
 
 #include <string.h>
+#include <unistd.h> /* close */
 
 #include "support/cmocka_here.h"
 #include "support/patterned_pool.h"
@@ -105,6 +106,45 @@ static void two_half_used_pages_need_but_one(void **state)
         assert_int_equal(place.block_address, live[i]);
         assert_int_equal(place.block_bytes, UNIT / 4);
     }
+    hr_test_patterns_close(&p);
+}
+
+/* What lies at a guest is memory of another page, and that is what a process gets. */
+static void a_block_in_a_shared_page_can_be_handed_to_a_process(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_device_ptr live[QUARTERS];
+    hr_device *elsewhere = NULL;
+    hr_test_pool_setup setup = host_of(2);
+    setup.is_shareable = true;
+    hr_test_patterns_open(&p, &setup);
+    share_two(&p, live);
+    assert_int_equal(hr_host_device_create(UNIT, &elsewhere), HR_OK);
+    for (int i = 0; i < QUARTERS; i++) {
+        hr_shared_part part;
+        size_t count = 0;
+        uint64_t offset_bytes = 0;
+        hr_device_ptr opened = HR_NULL;
+        hr_test_ok(&p.t, hr_pool_share(p.t.pool, live[i], &part, 1, &count, &offset_bytes));
+        assert_int_equal(part.size_bytes, UNIT);
+        assert_int_equal(hr_shared_open(elsewhere, &part, 1, &opened), HR_OK);
+        assert_int_equal(close(part.file_descriptor), 0);
+        assert_memory_equal((void *)(uintptr_t)(opened + offset_bytes), (void *)(uintptr_t)live[i],
+                            UNIT / 4);
+        assert_int_equal(hr_shared_close(elsewhere, opened), HR_OK);
+        if (i % 2 == 0)
+            hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, live[i]));
+    }
+    let_go(&p, live[3]); /* pinned still, as live[1] */
+    let_go(&p, live[2]); /* the guest is vacated, and stays */
+    hr_test_trim(&p.t);
+    assert_int_equal(hr_test_paged_stats(&p).shared_pages, 1);
+    hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, live[3]));
+    hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, live[1]));
+    hr_test_trim(&p.t);
+    assert_int_equal(hr_test_paged_stats(&p).shared_pages, 0);
+    hr_device_destroy(elsewhere);
     hr_test_patterns_close(&p);
 }
 
@@ -397,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_half_used_pages_need_but_one),
+        cmocka_unit_test(a_block_in_a_shared_page_can_be_handed_to_a_process),
         cmocka_unit_test(blocks_of_shared_pages_come_free_in_every_order),
         cmocka_unit_test(free_bytes_of_a_shared_page_belong_to_its_home),
         cmocka_unit_test(a_vacated_guest_becomes_a_ghost_at_the_next_miss),

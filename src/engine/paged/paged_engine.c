@@ -179,3 +179,14 @@ hr_status hr__paged_allocate_at(hr__engine *base, const hr__request *request, hr
         hand_out(engine, lane, request, size_bytes, block, should_split(shelf, block, size_bytes));
     return HR_OK;
 }
+
+/* A block of a checkpoint: what its free block has before and after it stays free. */
+hr__block *hr__paged_hand_out_at(hr__engine *base, hr__block *block, hr_device_ptr address,
+                                 uint64_t size_bytes, uint64_t tag)
+{
+    hr__paged_cut_out(hr__paged_of(base), block, address, size_bytes);
+    block->state = HR__BLOCK_LIVE;
+    block->requested_bytes = size_bytes;
+    block->tag = tag;
+    return block;
+}

@@ -225,6 +225,8 @@ hr_status hr__paged_allocate(hr__engine *engine, const hr__request *request, hr_
                              hr__refusal *refusal);
 hr_status hr__paged_allocate_at(hr__engine *engine, const hr__request *request,
                                 hr_device_ptr address, hr__block **prefix, hr__block **out);
+hr__block *hr__paged_hand_out_at(hr__engine *engine, hr__block *block, hr_device_ptr address,
+                                 uint64_t size_bytes, uint64_t tag);
 void hr__paged_free(hr__engine *engine, hr__block *block);
 
 /* `block`, in no index, becomes FREE: joined with free neighbours, and indexed. */
@@ -377,6 +379,8 @@ void hr__paged_end_marks(hr__paged_engine *engine);
 hr_status hr__paged_pin(hr__engine *engine, hr__block *block);
 hr_status hr__paged_unpin(hr__engine *engine, hr_device_ptr address);
 void hr__paged_end_pins(hr__paged_engine *engine);
+hr_status hr__paged_walk_pieces(hr__engine *engine, const hr__block *under, hr__piece_visitor visit,
+                                void *context);
 
 /* ---- paged_reclaim.c ------------------------------------------------------------------------- */
 hr_status hr__paged_trim(hr__engine *engine, const hr_private_id *only);

@@ -78,6 +78,19 @@ static hr_status fail_allocate_at(hr__engine *base, const hr__request *request,
     return say_why(base);
 }
 
+static hr_status fail_see_to_records(hr__engine *base, size_t count)
+{
+    (void)count;
+    return say_why(base);
+}
+
+static hr_status fail_walk_pieces(hr__engine *base, const hr__block *under, hr__piece_visitor visit,
+                                  void *context)
+{
+    (void)under, (void)visit, (void)context;
+    return say_why(base);
+}
+
 static hr_status fail_trim(hr__engine *base, const hr_private_id *only)
 {
     (void)only;
@@ -153,6 +166,9 @@ static const hr__engine_table paged_table = {
     .allocate = hr__paged_allocate,
     .allocate_at = hr__paged_allocate_at,
     .free = hr__paged_free,
+    .see_to_records = hr__engine_see_to_records,
+    .hand_out_at = hr__paged_hand_out_at,
+    .walk_pieces = hr__paged_walk_pieces,
     .trim = hr__paged_trim,
     .set_fraction = hr__engine_set_fraction,
     .configure = configure,
@@ -180,6 +196,9 @@ static const hr__engine_table failed_table = {
     .allocate = fail_allocate,
     .allocate_at = fail_allocate_at,
     .free = hr__paged_free,
+    .see_to_records = fail_see_to_records,
+    .hand_out_at = hr__paged_hand_out_at,
+    .walk_pieces = fail_walk_pieces,
     .trim = fail_trim,
     .set_fraction = fail_set_fraction,
     .configure = fail_configure,

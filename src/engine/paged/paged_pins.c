@@ -1,4 +1,4 @@
-/* paged_pins.c - memory that others can see stays where it is.
+/* paged_pins.c - memory that others can see stays where it is; and what there is to see.
  *
  * A pin counts on every handle under the block, and outlives the block: a peer that imported the
  * memory does not know that it was freed. The addresses pinned are few, so they are kept in a list.
@@ -73,6 +73,44 @@ hr_status hr__paged_unpin(hr__engine *base, hr_device_ptr address)
     hr__host_free(pin);
     return HR_OK;
 }
+
+/* ---- which memory ---------------------------------------------------------------------------- */
+
+static hr_status visit_place(const hr__place *place, hr__piece_visitor visit, void *context)
+{
+    return visit(context, place->address, place->handle->size_bytes, place->handle->device_handle);
+}
+
+static hr_status visit_places(const hr__place *place, hr__piece_visitor visit, void *context)
+{
+    for (; place != NULL; place = place->next)
+        HR__TRY(visit_place(place, visit, context));
+    return HR_OK;
+}
+
+/* Ghosts count as well: they may be in use again without the device being asked. */
+hr_status hr__paged_walk_pieces(hr__engine *base, const hr__block *under, hr__piece_visitor visit,
+                                void *context)
+{
+    hr__paged_engine *engine = hr__paged_of(base);
+    if (under != NULL) {
+        uint64_t end = under->address + under->size_bytes;
+        for (uint64_t address = under->address; address < end;) {
+            const hr__place *place = hr__paged_place_at(engine, under->segment, address);
+            HR__TRY(visit_place(place, visit, context));
+            address = place->address + place->handle->size_bytes;
+        }
+        return HR_OK;
+    }
+    for (const hr__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
+        HR__TRY(visit_place(handle->home, visit, context));
+        HR__TRY(visit_places(handle->guests, visit, context));
+        HR__TRY(visit_places(handle->ghosts, visit, context));
+    }
+    return HR_OK;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void hr__paged_end_pins(hr__paged_engine *engine)
 {

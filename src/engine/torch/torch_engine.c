@@ -498,3 +498,34 @@ hr_status hr__torch_allocate_at(hr__engine *base, const hr__request *request, hr
     *out = hand_out(engine, &search, request, block, should_split(engine, &search, block));
     return HR_OK;
 }
+
+/* ---- a block of a checkpoint ----------------------------------------------------------------- */
+
+/* What the block has before the address becomes a free block of its own. A plain segment is always
+ * handed out from its beginning on, so that this is about expandable ones, whose free parts
+ * inactive_split does not count. */
+static void part_before(hr__torch_engine *engine, hr__lane *lane, hr__block *block,
+                        uint64_t address)
+{
+    uint64_t before_bytes = address - block->address;
+    hr__block *before =
+        hr__block_make(&engine->base.records, block->segment, block->address, before_bytes,
+                       hr__torch_block_tie_break(engine, block->segment));
+    before->segment_tag = block->segment_tag;
+    hr__block_link_before(before, block);
+    hr__lane_shrink(lane, block, before_bytes);
+    hr__lane_insert(lane, before);
+}
+
+hr__block *hr__torch_hand_out_at(hr__engine *base, hr__block *block, hr_device_ptr address,
+                                 uint64_t size_bytes, uint64_t tag)
+{
+    hr__torch_engine *engine = hr__torch_of(base);
+    hr__lane *lane = hr__block_lane(block);
+    const hr__request request = {size_bytes, lane->stream, tag};
+    const hr__search search = {
+        .shelf = lane->shelf, .lane = lane, .stream = lane->stream, .size_bytes = size_bytes};
+    if (block->address < address)
+        part_before(engine, lane, block, address);
+    return hand_out(engine, &search, &request, block, block->size_bytes > size_bytes);
+}

@@ -28,6 +28,7 @@ typedef struct hr__torch_engine {
     bool is_expandable; /* the setting, where version and device have it */
     bool counts_ages;   /* garbage collection is on: a threshold and a limit are set */
     bool is_strict;     /* how option strings are read */
+    bool is_shareable;  /* pages can be handed to other processes */
     size_t expandable_segments;
     uint32_t tie_breaks; /* given out so far */
 } hr__torch_engine;
@@ -42,15 +43,17 @@ typedef struct hr__search {
     bool is_expandable;
 } hr__search;
 
-/* Makes an engine that drives owner->device. `conf` and `version` as in hr_pool_options. */
-hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *conf, int version,
-                                  bool is_strict, hr__engine **out);
+/* Makes an engine that drives owner->device. HR_ERR_UNSUPPORTED: is_shareable, and it cannot. */
+hr_status hr__torch_engine_create(const hr__engine_owner *owner, const hr_pool_options *options,
+                                  int version, hr__engine **out);
 
 /* ---- torch_engine.c -------------------------------------------------------------------------- */
 hr_status hr__torch_allocate(hr__engine *engine, const hr__request *request, hr__block **out,
                              hr__refusal *refusal);
 hr_status hr__torch_allocate_at(hr__engine *engine, const hr__request *request,
                                 hr_device_ptr address, hr__block **prefix, hr__block **out);
+hr__block *hr__torch_hand_out_at(hr__engine *engine, hr__block *block, hr_device_ptr address,
+                                 uint64_t size_bytes, uint64_t tag);
 void hr__torch_free(hr__engine *engine, hr__block *block);
 
 /* The number a new record gets under the version's tie-break rule. */
@@ -76,6 +79,10 @@ hr_status hr__torch_grow_expandable(hr__torch_engine *engine, const hr__search *
 
 /* Gives the whole pages inside a free block back. The block may be gone afterwards. */
 hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block);
+
+/* The engine table's. */
+hr_status hr__torch_walk_pieces(hr__engine *engine, const hr__block *under, hr__piece_visitor visit,
+                                void *context);
 
 /* Gives a whole segment back, whatever is in it; for the end of the engine. */
 void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment);

@@ -84,6 +84,13 @@ static void undo_map(hr__torch_engine *engine, hr__segment *segment, size_t firs
     }
 }
 
+static hr_status create_page(const hr__torch_engine *engine, uint64_t page_bytes, hr_handle *out)
+{
+    const hr_device_table *table = device_table(engine);
+    return engine->is_shareable ? table->create_shareable(device_context(engine), page_bytes, out)
+                                : table->create(device_context(engine), page_bytes, out);
+}
+
 /* Creates and maps pages [first, last). All or nothing, as far as the device lets us. */
 static hr_status map_pages(hr__torch_engine *engine, hr__segment *segment, size_t first,
                            size_t last)
@@ -93,7 +100,7 @@ static hr_status map_pages(hr__torch_engine *engine, hr__segment *segment, size_
     hr_status status = HR_OK;
     for (size_t page = first; page < last && status == HR_OK; page++)
         if (segment->pages[page] == 0)
-            status = table->create(context, segment->page_bytes, &segment->pages[page]);
+            status = create_page(engine, segment->page_bytes, &segment->pages[page]);
     for (size_t page = first; page < last && status == HR_OK; page++) {
         if (segment->page_is_mapped[page])
             continue;
@@ -333,6 +340,43 @@ hr_status hr__torch_grow_expandable(hr__torch_engine *engine, const hr__search *
     else if (is_wholly_unmapped(block))
         (void)end_segment(engine, block->segment); /* made for this request, in vain */
     return status;
+}
+
+/* ---- looking at pages ------------------------------------------------------------------------ */
+
+static hr_status walk_pages(const hr__segment *segment, size_t first, size_t last,
+                            hr__piece_visitor visit, void *context)
+{
+    for (size_t page = first; page < last; page++)
+        if (segment->page_is_mapped[page])
+            HR__TRY(visit(context, page_address(segment, page), segment->page_bytes,
+                          segment->pages[page]));
+    return HR_OK;
+}
+
+static hr_status walk_all_pages(hr__tree_node *node, hr__piece_visitor visit, void *context)
+{
+    for (; node != NULL; node = node->right) {
+        const hr__segment *segment = hr__segment_of_node(node);
+        HR__TRY(walk_all_pages(node->left, visit, context));
+        if (hr__segment_is_expandable(segment))
+            HR__TRY(walk_pages(segment, 0, segment->page_count, visit, context));
+    }
+    return HR_OK;
+}
+
+hr_status hr__torch_walk_pieces(hr__engine *base, const hr__block *under, hr__piece_visitor visit,
+                                void *context)
+{
+    if (under == NULL)
+        return walk_all_pages(base->segments, visit, context);
+    const hr__segment *segment = under->segment;
+    if (!hr__segment_is_expandable(segment))
+        return HR_OK;
+    uint64_t offset = under->address - segment->address;
+    return walk_pages(segment, offset / segment->page_bytes,
+                      hr__ceil_div_u64(offset + under->size_bytes, segment->page_bytes), visit,
+                      context);
 }
 
 void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment)

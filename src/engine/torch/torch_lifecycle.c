@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "device/device_table.h" /* hr__device_can_share */
 #include "engine/inspect.h"
 #include "engine/segments.h"
 
@@ -70,6 +71,10 @@ static const hr__engine_table torch_table = {
     .allocate = hr__torch_allocate,
     .allocate_at = hr__torch_allocate_at,
     .free = hr__torch_free,
+    .restores_as_torch = true,
+    .see_to_records = hr__engine_see_to_records,
+    .hand_out_at = hr__torch_hand_out_at,
+    .walk_pieces = hr__torch_walk_pieces,
     .trim = trim,
     .set_fraction = set_fraction,
     .configure = configure,
@@ -87,10 +92,13 @@ static const hr__engine_table torch_table = {
     .scope_end = hr__scope_end,
 };
 
-hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *conf, int version,
-                                  bool is_strict, hr__engine **out)
+hr_status hr__torch_engine_create(const hr__engine_owner *owner, const hr_pool_options *options,
+                                  int version, hr__engine **out)
 {
     hr__torch_rules rules;
+    if (options->is_shareable && !hr__device_can_share(owner->device))
+        return hr__fail(HR_ERR_UNSUPPORTED, "device %s has no memory that can be shared",
+                        owner->device->properties.name);
     HR__TRY(hr__torch_rules_for(version, &rules));
     hr__torch_engine *engine = hr__host_alloc_zeroed(1, sizeof *engine);
     if (engine == NULL)
@@ -101,13 +109,14 @@ hr_status hr__torch_engine_create(const hr__engine_owner *owner, const char *con
     engine->rules = rules;
     engine->base.wording = &engine->rules;
     engine->base.conf = &engine->settings;
-    engine->is_strict = is_strict;
+    engine->is_strict = options->is_strict;
+    engine->is_shareable = options->is_shareable;
     hr__block_source_init(&engine->base.records);
     hr__torch_settings_init(&engine->settings);
     engine->base.shelves[HR__SMALL].kind = HR__SMALL;
     engine->base.shelves[HR__LARGE].kind = HR__LARGE;
 
-    hr_status status = read_conf(engine, conf);
+    hr_status status = read_conf(engine, options->conf);
     if (status == HR_OK && engine->settings.backend != HR__TORCH_BACKEND_NATIVE)
         status = hr__fail(HR_ERR_INVALID_ARGUMENT,
                           "backend:cudaMallocAsync is the driver's own allocator; this engine is "

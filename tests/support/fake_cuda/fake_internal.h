@@ -29,6 +29,7 @@ enum {
     OUT_OF_MEMORY = 2,
     INVALID_DEVICE = 101,
     INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
     ALREADY_REGISTERED = 712,
     NOT_REGISTERED = 713,
     NOT_SUPPORTED = 801,
@@ -70,7 +71,8 @@ typedef struct fake_range {
     uintptr_t start;
     size_t size_bytes;
     hr__cuda_context owner;
-    struct handle *handle; /* of a mapping */
+    struct handle *handle;              /* of a mapping */
+    bool is_open_to[FAKE_CUDA_DEVICES]; /* of a mapping: which may touch it */
 } fake_range;
 
 fake_range *fake_range_add(fake_range **list, uintptr_t start, size_t size_bytes);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h> /* usleep */
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 fake_cuda_state fake_state;
@@ -96,9 +97,28 @@ DRIVER(cuCtxPopCurrent_v2, (hr__cuda_context * out))
     return SUCCESS;
 }
 
+/* FAKE_CUDA_BUSY_MS says for how long work still runs. */
 DRIVER(cuCtxSynchronize, (void))
 {
     OBEY_ORDERS_IN_CONTEXT();
+    const char *busy_ms = getenv("FAKE_CUDA_BUSY_MS");
+    if (busy_ms != NULL)
+        usleep((useconds_t)atoi(busy_ms) * 1000);
+    pthread_mutex_lock(&fake_lock);
+    fake_state.synchronize_count[fake_current_context() - fake_primaries]++;
+    pthread_mutex_unlock(&fake_lock);
+    return SUCCESS;
+}
+
+DRIVER(cuDevicePrimaryCtxGetState, (int device, unsigned *flags, int *is_active))
+{
+    OBEY_ORDERS();
+    if (device < 0 || device >= FAKE_CUDA_DEVICES)
+        return INVALID_DEVICE;
+    pthread_mutex_lock(&fake_lock);
+    *flags = 0;
+    *is_active = fake_primaries[device].retain_count > 0;
+    pthread_mutex_unlock(&fake_lock);
     return SUCCESS;
 }
 
@@ -244,6 +264,15 @@ DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
     return INVALID_VALUE;
 }
 
+DRIVER(cuDeviceCanAccessPeer, (int *can_access, int device, int peer))
+{
+    OBEY_ORDERS();
+    if (device < 0 || device >= FAKE_CUDA_DEVICES || peer < 0 || peer >= FAKE_CUDA_DEVICES)
+        return INVALID_DEVICE;
+    *can_access = device != peer && !fake_is_set("FAKE_CUDA_WITHOUT_PEERS");
+    return SUCCESS;
+}
+
 /* ---- what is held ---------------------------------------------------------------------------- */
 
 static fake_range *plain_ranges, *host_ranges; /* guarded by fake_lock */
@@ -253,7 +282,8 @@ fake_range *fake_range_add(fake_range **list, uintptr_t start, size_t size_bytes
     fake_range *added = calloc(1, sizeof *added);
     if (added == NULL)
         abort();
-    *added = (fake_range){*list, start, size_bytes, fake_current_context(), NULL};
+    *added = (fake_range){
+        .next = *list, .start = start, .size_bytes = size_bytes, .owner = fake_current_context()};
     *list = added;
     return added;
 }
@@ -430,72 +460,114 @@ DRIVER(cuMemsetD8Async,
 
 /* ---- streams and events: work is done when it is queued -------------------------------------- */
 
+/* Each belongs to the context in which it was made, and goes with no other. */
+static fake_range *streams, *events; /* guarded by fake_lock */
+
+static int make_named(fake_range **list, void **out)
+{
+    *out = malloc(1);
+    if (*out == NULL)
+        return OUT_OF_MEMORY;
+    fake_range_add(list, (uintptr_t)*out, 1);
+    return SUCCESS;
+}
+
+static int end_named(fake_range **list, void *named)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake_range **link = fake_range_find(list, (uintptr_t)named);
+    bool is_known = *link != NULL;
+    if (is_known)
+        fake_range_drop(link);
+    pthread_mutex_unlock(&fake_lock);
+    if (is_known)
+        free(named);
+    return is_known ? SUCCESS : INVALID_HANDLE;
+}
+
+/* NULL: there is no such. */
+static hr__cuda_context owner_of(fake_range **list, const void *named)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake_range *found = *fake_range_find(list, (uintptr_t)named);
+    hr__cuda_context owner = found != NULL ? found->owner : NULL;
+    pthread_mutex_unlock(&fake_lock);
+    return owner;
+}
+
+static hr__cuda_context context_of_stream(hr__cuda_stream stream)
+{
+    return stream != NULL ? owner_of(&streams, stream) : fake_current_context();
+}
+
 DRIVER(cuStreamCreate, (hr__cuda_stream * out, unsigned flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    *out = malloc(1);
+    void *made = NULL;
     pthread_mutex_lock(&fake_lock);
+    int result = make_named(&streams, &made);
     fake_state.stream_flags = flags;
     pthread_mutex_unlock(&fake_lock);
-    return *out != NULL ? SUCCESS : OUT_OF_MEMORY;
+    *out = made;
+    return result;
 }
 
 DRIVER(cuStreamDestroy_v2, (hr__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    free(stream);
-    return SUCCESS;
+    return end_named(&streams, stream);
 }
 
 DRIVER(cuStreamSynchronize, (hr__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    (void)stream;
-    return SUCCESS;
+    return context_of_stream(stream) != NULL ? SUCCESS : INVALID_HANDLE;
 }
 
 DRIVER(cuStreamWaitEvent, (hr__cuda_stream stream, hr__cuda_event event, unsigned flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    (void)stream;
-    return event != NULL && flags == 0 ? SUCCESS : INVALID_VALUE;
+    if (context_of_stream(stream) == NULL || owner_of(&events, event) == NULL)
+        return INVALID_HANDLE; /* of different contexts is well: that is what it is for */
+    return flags == 0 ? SUCCESS : INVALID_VALUE;
 }
 
 DRIVER(cuEventCreate, (hr__cuda_event * out, unsigned flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    *out = malloc(1);
+    void *made = NULL;
     pthread_mutex_lock(&fake_lock);
+    int result = make_named(&events, &made);
     fake_state.event_flags = flags;
     pthread_mutex_unlock(&fake_lock);
-    return *out != NULL ? SUCCESS : OUT_OF_MEMORY;
+    *out = made;
+    return result;
 }
 
 DRIVER(cuEventDestroy_v2, (hr__cuda_event event))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    free(event);
-    return SUCCESS;
+    return end_named(&events, event);
 }
 
 DRIVER(cuEventRecord, (hr__cuda_event event, hr__cuda_stream stream))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    (void)stream;
-    return event != NULL ? SUCCESS : INVALID_VALUE;
+    hr__cuda_context owner = owner_of(&events, event);
+    return owner != NULL && owner == context_of_stream(stream) ? SUCCESS : INVALID_HANDLE;
 }
 
 DRIVER(cuEventQuery, (hr__cuda_event event))
 {
     OBEY_ORDERS_IN_CONTEXT();
     REFUSE_DURING_CAPTURE();
-    return event != NULL ? SUCCESS : INVALID_VALUE;
+    return owner_of(&events, event) != NULL ? SUCCESS : INVALID_HANDLE;
 }
 
 DRIVER(cuEventSynchronize, (hr__cuda_event event))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    return event != NULL ? SUCCESS : INVALID_VALUE;
+    return owner_of(&events, event) != NULL ? SUCCESS : INVALID_HANDLE;
 }
 
 #ifndef FAKE_CUDA_OLD

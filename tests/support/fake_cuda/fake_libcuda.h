@@ -10,6 +10,8 @@
  *   FAKE_CUDA_RDMA_WITHOUT_ACCESS=1  it has, but gives no access to memory that asked for it
  *   FAKE_CUDA_WITHOUT_SHARING=1      the device says its memory cannot be exported
  *   FAKE_CUDA_SHARING_REFUSED=1      it can, but not here: creating such memory is refused
+ *   FAKE_CUDA_WITHOUT_PEERS=1        no device can reach another's memory
+ *   FAKE_CUDA_BUSY_MS=50             work still runs for so long, whoever waits for a device
  *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
  *   FAKE_NVML_ENTRY_BYTES=32         the layout of NVML's entries; 24 if not set
  *
@@ -46,6 +48,9 @@ typedef struct fake_cuda_state {
     int handle_count;    /* of everything that was created and not ended, on all devices */
     int reservation_count;
     int mapping_count;
+    int open_mappings[FAKE_CUDA_DEVICES];     /* of those, the ones that a device may touch */
+    int imported_count;                       /* handles whose memory another driver created */
+    int synchronize_count[FAKE_CUDA_DEVICES]; /* cuCtxSynchronize, since the library was loaded */
 } fake_cuda_state;
 
 /* Exported under this name; tests find it with dlsym. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef FAKE_CUDA_OLD
@@ -20,6 +21,7 @@ typedef struct handle {
     bool is_released;
     bool is_direct_rdma_capable;
     bool is_shareable;
+    bool is_imported; /* another's memory: takes no room here */
 } handle;
 
 static handle *handles; /* guarded by fake_lock, as the next two */
@@ -41,7 +43,10 @@ static void handle_drop_if_unused(handle *unused)
     while (*link != unused)
         link = &(*link)->next;
     *link = unused->next;
-    unused->owner->used_bytes -= unused->size_bytes;
+    if (unused->is_imported)
+        fake_state.imported_count--;
+    else
+        unused->owner->used_bytes -= unused->size_bytes;
     fake_state.handle_count--;
     close(unused->file);
     free(unused);
@@ -219,6 +224,8 @@ static void unmap_one(fake_range **link)
         abort();
     mapping->handle->mapping_count--;
     fake_state.mapping_count--;
+    for (int device = 0; device < FAKE_CUDA_DEVICES; device++)
+        fake_state.open_mappings[device] -= mapping->is_open_to[device];
     handle_drop_if_unused(mapping->handle);
     fake_range_drop(link);
 }
@@ -250,22 +257,51 @@ static bool has_direct_rdma(uintptr_t start, size_t size_bytes)
     return false;
 }
 
+/* Each device once; several only where they can reach each other's memory. */
+static bool are_good_accesses(const hr__cuda_access *accesses, size_t count)
+{
+    bool is_named[FAKE_CUDA_DEVICES] = {false};
+    for (size_t i = 0; i < count; i++) {
+        int device = accesses[i].location.id;
+        if (accesses[i].flags != HR__CUDA_ACCESS_READ_WRITE ||
+            accesses[i].location.type != HR__CUDA_LOCATION_DEVICE || device < 0 ||
+            device >= FAKE_CUDA_DEVICES || is_named[device])
+            return false;
+        is_named[device] = true;
+    }
+    return count == 1 || (count != 0 && !fake_is_set("FAKE_CUDA_WITHOUT_PEERS"));
+}
+
+static void open_mappings(uintptr_t start, size_t size_bytes, const hr__cuda_access *accesses,
+                          size_t count)
+{
+    for (fake_range *each = mappings; each != NULL; each = each->next) {
+        if (each->start - start >= size_bytes)
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            int device = accesses[i].location.id;
+            fake_state.open_mappings[device] += !each->is_open_to[device];
+            each->is_open_to[device] = true;
+        }
+    }
+}
+
 DRIVER(cuMemSetAccess,
        (hr__cuda_ptr address, size_t size_bytes, const hr__cuda_access *accesses, size_t count))
 {
     OBEY_ORDERS();
     int result = INVALID_VALUE;
+    uintptr_t start = (uintptr_t)address;
     pthread_mutex_lock(&fake_lock);
-    if (size_bytes != 0 && is_tiled((uintptr_t)address, size_bytes) && count == 1 &&
-        accesses[0].flags == HR__CUDA_ACCESS_READ_WRITE &&
-        accesses[0].location.type == HR__CUDA_LOCATION_DEVICE) {
-        if (mprotect((void *)(uintptr_t)address, size_bytes, PROT_READ | PROT_WRITE) != 0)
+    if (fake_is_set("FAKE_CUDA_RDMA_WITHOUT_ACCESS") && has_direct_rdma(start, size_bytes)) {
+        result = NOT_SUPPORTED;
+    } else if (size_bytes != 0 && is_tiled(start, size_bytes) &&
+               are_good_accesses(accesses, count)) {
+        open_mappings(start, size_bytes, accesses, count);
+        if (mprotect((void *)start, size_bytes, PROT_READ | PROT_WRITE) != 0)
             abort();
         result = SUCCESS;
     }
-    if (fake_is_set("FAKE_CUDA_RDMA_WITHOUT_ACCESS") &&
-        has_direct_rdma((uintptr_t)address, size_bytes))
-        result = NOT_SUPPORTED;
     pthread_mutex_unlock(&fake_lock);
     return result;
 }
@@ -287,6 +323,31 @@ DRIVER(cuMemExportToShareableHandle,
     }
     pthread_mutex_unlock(&fake_lock);
     return result;
+}
+DRIVER(cuMemImportFromShareableHandle, (hr__cuda_handle * out, void *exported, int handle_type))
+{
+    OBEY_ORDERS_IN_CONTEXT();
+    struct stat facts;
+    int file = (int)(intptr_t)exported;
+    if (handle_type != HR__CUDA_HANDLE_FILE_DESCRIPTOR || fstat(file, &facts) != 0 ||
+        !is_granular((uint64_t)facts.st_size))
+        return INVALID_VALUE;
+    handle *imported = calloc(1, sizeof *imported);
+    file = dup(file);
+    if (imported == NULL || file < 0)
+        abort();
+    pthread_mutex_lock(&fake_lock);
+    *imported = (handle){.next = handles,
+                         .owner = fake_current_context(),
+                         .size_bytes = (size_t)facts.st_size,
+                         .file = file,
+                         .is_imported = true};
+    handles = imported;
+    fake_state.handle_count++;
+    fake_state.imported_count++;
+    pthread_mutex_unlock(&fake_lock);
+    *out = (hr__cuda_handle)(uintptr_t)imported;
+    return SUCCESS;
 }
 #else
 typedef int an_old_driver_has_none; /* ISO C wants one declaration */

@@ -1,0 +1,115 @@
+/* test_restore_threads.c - a private pool is put back again and again while other threads use the
+ * rest of the pool, share blocks of it and look at it. */
+#include "headroom/headroom.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "support/cmocka_here.h"
+#include "support/pool_fixture.h"
+
+enum { ROUNDS = 120, OTHERS = 2 };
+#define MIB HR_TEST_MIB
+
+static const hr_private_id graphs = {5, 1};
+static _Thread_local bool is_capturing_thread;
+
+static bool is_mine(void *context, hr_stream stream)
+{
+    (void)context, (void)stream;
+    return is_capturing_thread;
+}
+
+typedef struct shop {
+    hr_pool *pool;
+    _Atomic bool is_over;
+    _Atomic int wrong; /* the first line where something was */
+} shop;
+
+#define EXPECT(claim)                                                                              \
+    do {                                                                                           \
+        int none_ = 0;                                                                             \
+        if (!(claim))                                                                              \
+            atomic_compare_exchange_strong(&s->wrong, &none_, __LINE__);                           \
+    } while (0)
+
+static void *restore_again_and_again(void *context)
+{
+    shop *s = context;
+    hr_private_state *then = NULL;
+    hr_device_ptr kept = HR_NULL, other = HR_NULL;
+    is_capturing_thread = true;
+    EXPECT(hr_private_pool_begin(s->pool, graphs, is_mine, NULL) == HR_OK);
+    EXPECT(hr_alloc(s->pool, 3 * MIB, 0, &kept) == HR_OK);
+    EXPECT(hr_private_pool_checkpoint(s->pool, graphs, &then) == HR_OK);
+    for (int round = 0; round < ROUNDS && then != NULL; round++) {
+        EXPECT(hr_alloc(s->pool, (uint64_t)(round % 9 + 1) * 300000, 0, &other) == HR_OK);
+        if (round % 2 == 0)
+            EXPECT(hr_free(s->pool, kept) == HR_OK);
+        EXPECT(hr_private_pool_restore(s->pool, then, NULL) == HR_OK);
+        if (round % 16 == 0)
+            EXPECT(hr_pool_check(s->pool) == HR_OK);
+    }
+    EXPECT(hr_private_pool_end(s->pool, graphs) == HR_OK);
+    hr_private_state_free(then);
+    atomic_store(&s->is_over, true);
+    return NULL;
+}
+
+static void *use_the_rest(void *context)
+{
+    shop *s = context;
+    for (uint64_t round = 0; !atomic_load(&s->is_over); round++) {
+        hr_device_ptr block = HR_NULL;
+        hr_shared_part parts[16];
+        size_t count = 0;
+        uint64_t offset_bytes = 0;
+        EXPECT(hr_alloc(s->pool, round % 7 * MIB + 5000, round % 3, &block) == HR_OK);
+        if (round % 4 == 0 &&
+            hr_pool_share(s->pool, block, parts, 16, &count, &offset_bytes) == HR_OK) {
+            for (size_t i = 0; i < count; i++)
+                close(parts[i].file_descriptor);
+            EXPECT(hr_pool_unpin(s->pool, block) == HR_OK);
+        }
+        EXPECT(hr_free(s->pool, block) == HR_OK);
+    }
+    return NULL;
+}
+
+static void restores_and_everything_else_do_not_disturb_each_other(void **state)
+{
+    static const struct {
+        const char *engine, *conf;
+    } engines[] = {{"torch", "expandable_segments:True"}, {"torch", ""}, {"headroom", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
+        const hr_pool_options options = {.struct_size = sizeof options,
+                                         .engine = engines[i].engine,
+                                         .conf = engines[i].conf,
+                                         .is_shareable = true};
+        hr_device *device = NULL;
+        shop s = {.wrong = 0};
+        pthread_t threads[1 + OTHERS];
+        assert_int_equal(hr_host_device_create(512 * MIB, &device), HR_OK);
+        assert_int_equal(hr_pool_create(device, &options, &s.pool), HR_OK);
+        assert_int_equal(pthread_create(&threads[0], NULL, restore_again_and_again, &s), 0);
+        for (int k = 1; k <= OTHERS; k++)
+            assert_int_equal(pthread_create(&threads[k], NULL, use_the_rest, &s), 0);
+        for (int k = 0; k <= OTHERS; k++)
+            pthread_join(threads[k], NULL);
+        if (s.wrong != 0)
+            fail_msg("line %d, engine %s %s", (int)s.wrong, engines[i].engine, engines[i].conf);
+        assert_int_equal(hr_pool_check(s.pool), HR_OK);
+        hr_pool_destroy(s.pool);
+        hr_device_destroy(device);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(restores_and_everything_else_do_not_disturb_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
