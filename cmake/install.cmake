@@ -10,6 +10,9 @@ install(TARGETS headroom_static headroom_shared headroom_analysis_static headroo
   EXPORT headroom_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES adapters/torch/support/headroom_torch_support.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/headroom)
+install(TARGETS headroom_torch_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS headroom_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 # pkg-config: headroom.pc and headroom-analysis.pc

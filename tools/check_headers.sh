@@ -27,6 +27,13 @@ for path in include/headroom/*.h; do
     try "$header" "$cc" -x c -std=c11 "${c_warnings[@]}" -Iinclude
     try "$header" "$cxx" -x c++ -std=c++11 "${warnings[@]}" -Iinclude
 done
+for path in adapters/torch/support/*.h; do
+    header=${path##*/}
+    count=$((count + 1))
+    try "$header" "$cc" -x c -std=c11 "${c_warnings[@]}" -Iinclude -Iadapters/torch/support
+done
+try headroom_torch_support.h "$cxx" -x c++ -std=c++11 "${warnings[@]}" -Iinclude \
+    -Iadapters/torch/support
 while IFS= read -r path; do
     header=${path#src/}
     count=$((count + 1))

@@ -25,6 +25,7 @@ LAYERS = {
     "include/headroom": [],
     "cli": [],
     "adapters": [],
+    "examples": [],
 }
 # Tests and benchmarks may look everywhere.
 EVERYWHERE = list(LAYERS) + ["tests"]
@@ -49,7 +50,7 @@ def resolve(root, including, name):
     """The file that `name` means in `including`, relative to the root, or None."""
     folders = [root / "include", root / "src", (root / including).parent]
     if including.startswith(("tests/", "bench/")):
-        folders += [root / "tests", root]
+        folders += [root / "tests", root, root / "adapters/torch/support"]
     for folder in folders:
         candidate = folder / name
         if candidate.is_file():
@@ -87,7 +88,7 @@ def faults_of(root, path):
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     sources = sorted(path.relative_to(root).as_posix()
-                     for top in ("include", "src", "cli", "adapters", "tests", "bench")
+                     for top in ("include", "src", "cli", "adapters", "examples", "tests", "bench")
                      for path in (root / top).rglob("*") if path.suffix in (".c", ".h", ".cpp"))
     sources = [path for path in sources if not path.startswith(OUTSIDERS)]
     fault_count = 0

@@ -4,7 +4,8 @@
 # A shared library exports names that begin hr_ and are not hr__ (those are for inside), and no two
 # of ours export the same one; an archive, where visibility cannot hide, has only hr_ and hr__ names,
 # so that it cannot clash with anybody's. libheadroom asks for nothing beyond the C library's own,
-# libheadroom-analysis for libheadroom and the libraries it reads files with.
+# libheadroom-analysis for libheadroom and the libraries it reads files with. libheadroom-torch has no
+# archive; its names begin headroom_, and it stands on libheadroom.
 set -euo pipefail
 build=${1:-build}
 faults=0
@@ -42,10 +43,23 @@ c_library='libc|libm|libdl|libpthread|ld-linux[^.]*'
 check headroom "$c_library"
 check headroom-analysis "$c_library|libheadroom|libz|liblzma|libzstd"
 
+torch=$build/libheadroom-torch.so
+[ -n "$(exported_by "$torch")" ] || fault "$torch exports nothing"
+for symbol in $(exported_by "$torch"); do
+    case $symbol in
+    headroom_*) ;;
+    *) fault "$torch exports $symbol, which is not ours to name" ;;
+    esac
+done
+for needed in $(readelf -d "$torch" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    [[ $needed =~ ^($c_library|libheadroom)\.so ]] || fault "$torch needs $needed"
+done
+
 twice=$({ exported_by "$build/libheadroom.so"; exported_by "$build/libheadroom-analysis.so"; } |
     sort | uniq -d)
 [ -z "$twice" ] || fault "exported by both libraries:" $twice
 
-count=$({ exported_by "$build/libheadroom.so"; exported_by "$build/libheadroom-analysis.so"; } | wc -l)
+count=$({ exported_by "$build/libheadroom.so"; exported_by "$build/libheadroom-analysis.so"
+    exported_by "$torch"; } | wc -l)
 echo "symbols: $count exported, $faults faults"
 [ $faults -eq 0 ]

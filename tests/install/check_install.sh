@@ -29,6 +29,7 @@ place=$stage/root$prefix
 (cd "$place" && find . -type f -o -type l | sort)
 
 for file in bin/headroom include/headroom/version.h include/headroom/device.h \
+    include/headroom/headroom_torch_support.h \
     share/bash-completion/completions/headroom share/zsh/site-functions/_headroom; do
     [ -e "$place/$file" ] || fail "$file was not installed"
 done
@@ -47,6 +48,26 @@ LD_LIBRARY_PATH=$library_folder "$stage/by_pkg_config" || fail "the pkg-config p
     $(pkg-config --cflags --libs headroom-analysis)
 LD_LIBRARY_PATH=$library_folder "$stage/analysis_by_pkg_config" ||
     fail "the pkg-config program of the analysis library failed"
+# The examples, as their first lines say; and what they write is a recording.
+cxx=$(command -v c++ || command -v clang++ || command -v g++) || fail "no C++ compiler"
+# shellcheck disable=SC2046
+"$cc" -Wall -Werror "$root/examples/pool_in_c.c" -o "$stage/pool_in_c" \
+    $(pkg-config --cflags --libs headroom)
+# shellcheck disable=SC2046
+"$cxx" -std=c++17 -Wall -Werror "$root/examples/pool_in_cpp.cpp" -o "$stage/pool_in_cpp" \
+    $(pkg-config --cflags --libs headroom)
+for example in pool_in_c pool_in_cpp; do
+    LD_LIBRARY_PATH=$library_folder "$stage/$example" "$stage/$example.pickle" ||
+        fail "the example $example failed"
+    "$place/bin/headroom" stats "$stage/$example.pickle" >/dev/null ||
+        fail "what the example $example wrote is no recording"
+done
+
+# libheadroom-torch finds libheadroom beside it, and asks for no search path.
+found=$(env -u LD_LIBRARY_PATH ldd "$library_folder/libheadroom-torch.so")
+[[ $found == *"$library_folder/libheadroom.so"* ]] ||
+    fail "libheadroom-torch does not find libheadroom beside it"
+
 readelf -d "$stage/by_pkg_config" | grep -q 'NEEDED.*libheadroom\.so\.[0-9]' ||
     fail "the program was not linked with the soname"
 

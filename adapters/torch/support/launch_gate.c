@@ -1,0 +1,490 @@
+/* launch_gate.c - see launch_gate.h.
+ *
+ * What a launch pays is CUPTI's way here twice, and a write and a read of memory that is in the
+ * thread's own cache. Everything else is the closer's. */
+#include "launch_gate.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cupti_load.h"
+#include "device_idle.h"
+#include "driver_calls.h"
+#include "headroom_torch_support.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+enum {
+    MOST_CALLBACKS = 4096, /* CUPTI 13.0 has 807 */
+    MOST_UNNAMED_IN_A_ROW = 64,
+    BACK_OFF_FACTOR = 10,
+};
+
+/* CUresult of cuStreamEndCapture() after which the capture is over. */
+enum {
+    CAPTURE_ENDED = 0,
+    CAPTURE_WAS_INVALIDATED = 901,
+    CAPTURE_WAS_UNJOINED = 904,
+    CAPTURE_WAS_ISOLATED = 905,
+    CAPTURE_WAS_IMPLICIT = 906,
+};
+
+/* ---- the gate's state ------------------------------------------------------------------------ */
+
+static _Atomic uint32_t is_closed;        /* the futex held threads sleep on */
+static _Atomic uint32_t installation;     /* number of the one that stands: 1, 2 ...; 0 = none */
+static _Atomic uint32_t capture_count;    /* under way now */
+static _Atomic uint32_t has_own_contexts; /* the program made some */
+static _Atomic uint64_t held_launches;
+static _Atomic uint64_t longest_hold_ns;
+
+/* Whoever installs, removes, closes; held from closing to opening. */
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+
+/* Guarded by `closing`. */
+static hr__cupti cupti;
+static hr__cupti_subscriber subscriber;
+static uint32_t installation_count;
+static uint64_t closed_at_ns;
+static uint64_t not_before_ns; /* when closing is tried again */
+static uint64_t threads_out_bound_ns = SECOND_NS;
+static uint64_t devices_idle_bound_ns = 10 * SECOND_NS;
+
+/* What each callback is about; written before its callback is enabled. */
+static unsigned char kinds[MOST_CALLBACKS];
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+/* ---- who is inside --------------------------------------------------------------------------- */
+
+/* One for each thread that has launched anything; never freed, used again by other threads. Whoever
+ * is inside writes the number of the installation there, so that a return nobody told us of,
+ * because the gate was taken away, is not waited for by the next one. */
+typedef struct gate_slot {
+    _Alignas(64) _Atomic uint32_t inside; /* 0 = not; written by its thread only */
+    _Atomic uint32_t is_taken;
+    _Atomic uint64_t passed_launches;
+    struct gate_slot *next; /* set before the slot is seen, then read-only */
+} gate_slot;
+
+static gate_slot spare;            /* of threads that got none: no host memory; a count */
+static _Atomic(gate_slot *) slots; /* of all others */
+static pthread_key_t slot_key;     /* calls release_slot() when a thread ends */
+static bool has_slot_key;          /* written before the gate is installed */
+
+typedef struct own_state {
+    gate_slot *slot;
+    uint32_t depth;        /* gated calls the thread is in: the driver may call itself */
+    uint32_t installation; /* that counted them */
+    bool is_closer;
+} own_state;
+
+static _Thread_local own_state own;
+
+/* A thread may end inside a call, by pthread_exit() in a callback of somebody's: it will not launch
+ * any more. */
+static void release_slot(void *ended)
+{
+    gate_slot *slot = ended;
+    own = (own_state){.slot = NULL};
+    atomic_store(&slot->inside, 0);
+    atomic_store(&slot->is_taken, 0);
+}
+
+static gate_slot *find_slot(void)
+{
+    for (gate_slot *slot = atomic_load(&slots); slot != NULL; slot = slot->next) {
+        uint32_t expected = 0;
+        if (atomic_compare_exchange_strong(&slot->is_taken, &expected, 1))
+            return slot;
+    }
+    gate_slot *slot = aligned_alloc(_Alignof(gate_slot), sizeof *slot);
+    if (slot == NULL)
+        return &spare;
+    memset(slot, 0, sizeof *slot);
+    atomic_store(&slot->is_taken, 1);
+    gate_slot *first = atomic_load(&slots);
+    do
+        slot->next = first;
+    while (!atomic_compare_exchange_weak(&slots, &first, slot));
+    return slot;
+}
+
+static void take_slot(own_state *self)
+{
+    gate_slot *slot = find_slot();
+    if (slot != &spare && pthread_setspecific(slot_key, slot) != 0) {
+        atomic_store(&slot->is_taken, 0);
+        slot = &spare;
+    }
+    self->slot = slot;
+}
+
+static void count_in(const own_state *self)
+{
+    if (self->slot == &spare)
+        atomic_fetch_add(&spare.inside, 1);
+    else
+        atomic_store(&self->slot->inside, self->installation);
+}
+
+static void count_out(const own_state *self)
+{
+    if (self->slot == &spare)
+        atomic_fetch_sub(&spare.inside, 1);
+    else
+        atomic_store_explicit(&self->slot->inside, 0, memory_order_release);
+}
+
+static bool is_anyone_inside(uint32_t standing)
+{
+    for (gate_slot *slot = atomic_load(&slots); slot != NULL; slot = slot->next)
+        if (atomic_load(&slot->inside) == standing)
+            return true;
+    return atomic_load(&spare.inside) != 0;
+}
+
+/* ---- launching threads ----------------------------------------------------------------------- */
+
+static void sleep_until_open(void)
+{
+    atomic_fetch_add(&held_launches, 1);
+    while (atomic_load(&is_closed) != 0)
+        syscall(SYS_futex, (uint32_t *)&is_closed, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void enter(own_state *self)
+{
+    uint32_t standing = atomic_load_explicit(&installation, memory_order_relaxed);
+    if (__builtin_expect(self->installation != standing, 0)) {
+        self->installation = standing;
+        self->depth = 0;
+    }
+    if (standing == 0 || self->depth++ != 0)
+        return;
+    if (self->slot == NULL)
+        take_slot(self);
+    for (;;) {
+        count_in(self);
+        if (__builtin_expect(atomic_load(&is_closed) == 0, 1))
+            break;
+        count_out(self);
+        sleep_until_open();
+        /* It may have been taken away and put back meanwhile: the next closer looks for the number
+         * of the one that stands. */
+        self->installation = atomic_load(&installation);
+        if (self->installation == 0) {
+            self->depth = 0;
+            return;
+        }
+    }
+    _Atomic uint64_t *passed = &self->slot->passed_launches;
+    atomic_store_explicit(passed, atomic_load_explicit(passed, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static void leave(own_state *self)
+{
+    if (self->depth == 0 ||
+        self->installation != atomic_load_explicit(&installation, memory_order_relaxed))
+        return; /* it was under way when the gate was installed */
+    if (--self->depth == 0)
+        count_out(self);
+}
+
+/* ---- what else the gate sees ----------------------------------------------------------------- */
+
+static void note_graph_ended(int result)
+{
+    if (result != CAPTURE_ENDED && result != CAPTURE_WAS_INVALIDATED &&
+        result != CAPTURE_WAS_UNJOINED && result != CAPTURE_WAS_ISOLATED &&
+        result != CAPTURE_WAS_IMPLICIT)
+        return;
+    uint32_t count = atomic_load(&capture_count);
+    while (count != 0 && !atomic_compare_exchange_weak(&capture_count, &count, count - 1)) {
+    }
+}
+
+/* At the end of one of the rare calls, still inside the gate where it is gated. */
+static void note_result(hr__driver_call_kind kind, const hr__cupti_call *call)
+{
+    int result = 0;
+    if (call->return_value != NULL)
+        memcpy(&result, call->return_value, sizeof result);
+    if (kind == HR__CALL_ENDS_GRAPH)
+        note_graph_ended(result);
+    else if (kind == HR__CALL_BEGINS_GRAPH && result == 0)
+        atomic_fetch_add(&capture_count, 1);
+    else if (kind == HR__CALL_MAKES_CONTEXT && result == 0)
+        atomic_store(&has_own_contexts, 1);
+}
+
+static void at_driver_call(void *user_data, int domain, uint32_t id, const hr__cupti_call *call)
+{
+    (void)user_data;
+    own_state *self = &own;
+    if (self->is_closer || domain != HR__CUPTI_DRIVER_API || id >= MOST_CALLBACKS)
+        return;
+    hr__driver_call_kind kind = (hr__driver_call_kind)kinds[id];
+    if (__builtin_expect(kind != HR__CALL_GATED, 0) && call->site == HR__CUPTI_EXIT)
+        note_result(kind, call);
+    if (kind == HR__CALL_ENDS_GRAPH)
+        return;
+    if (call->site == HR__CUPTI_ENTER)
+        enter(self);
+    else
+        leave(self);
+}
+
+/* ---- closing and opening --------------------------------------------------------------------- */
+
+static bool lock_closing(uint64_t most_ns)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end); /* all that pthread_mutex_timedlock() knows */
+    uint64_t nanoseconds = (uint64_t)end.tv_nsec + most_ns;
+    end.tv_sec += (time_t)(nanoseconds / SECOND_NS);
+    end.tv_nsec = (long)(nanoseconds % SECOND_NS);
+    return pthread_mutex_timedlock(&closing, &end) == 0;
+}
+
+static void shut(void)
+{
+    own.is_closer = true;
+    closed_at_ns = now_ns();
+    atomic_store(&is_closed, 1);
+}
+
+/* And lets the next closer come. */
+static void unshut(void)
+{
+    uint64_t held_ns = now_ns() - closed_at_ns;
+    if (held_ns > atomic_load(&longest_hold_ns))
+        atomic_store(&longest_hold_ns, held_ns);
+    atomic_store(&is_closed, 0);
+    syscall(SYS_futex, (uint32_t *)&is_closed, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    own.is_closer = false;
+    pthread_mutex_unlock(&closing);
+}
+
+/* Mostly a launch takes some microseconds; one that waits for room in a queue, milliseconds. */
+static bool see_everyone_out(void)
+{
+    static const struct timespec pause = {0, 20000};
+    uint64_t end_ns = closed_at_ns + threads_out_bound_ns;
+    uint32_t standing = atomic_load(&installation);
+    for (unsigned looks = 0; is_anyone_inside(standing); looks++) {
+        if (looks < 100)
+            continue;
+        if (now_ns() > end_ns)
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+/* With `closing` held, and the gate not shut. */
+static bool may_close(void)
+{
+    return atomic_load(&installation) != 0 && atomic_load(&has_own_contexts) == 0 &&
+           atomic_load(&capture_count) == 0 && now_ns() >= not_before_ns;
+}
+
+/* A thread that is held back by us is neither inside nor can it begin a capture, so that what was
+ * looked at before closing is looked at again. */
+static bool is_all_quiet(void)
+{
+    if (!see_everyone_out())
+        return false;
+    if (atomic_load(&capture_count) != 0 || atomic_load(&has_own_contexts) != 0)
+        return false;
+    return hr__devices_are_idle_within(devices_idle_bound_ns);
+}
+
+bool hr__launch_gate_close(void)
+{
+    uint32_t standing = atomic_load(&installation);
+    bool is_inside = own.depth != 0 && own.installation == standing;
+    if (standing == 0 || is_inside || own.is_closer || !lock_closing(SECOND_NS))
+        return false;
+    if (!may_close()) {
+        pthread_mutex_unlock(&closing);
+        return false;
+    }
+    shut();
+    if (is_all_quiet())
+        return true;
+    uint64_t end_ns = now_ns();
+    not_before_ns = end_ns + BACK_OFF_FACTOR * (end_ns - closed_at_ns);
+    unshut();
+    return false;
+}
+
+void hr__launch_gate_open(void)
+{
+    if (own.is_closer)
+        unshut();
+}
+
+/* ---- installing and removing ----------------------------------------------------------------- */
+
+/* In a child of fork() no other thread is left to open the gate, and the driver is the parent's. */
+static void open_in_child(void)
+{
+    atomic_store(&is_closed, 0);
+    atomic_store(&installation, 0);
+    closing = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    own.is_closer = false;
+}
+
+static void prepare(void)
+{
+    has_slot_key = pthread_key_create(&slot_key, release_slot) == 0 &&
+                   pthread_atfork(NULL, NULL, open_in_child) == 0;
+}
+
+/* All that is not known to be harmless. */
+static bool enable_callbacks(char *message, size_t capacity)
+{
+    unsigned unnamed = 0, enabled = 0;
+    for (uint32_t id = 1; id < MOST_CALLBACKS && unnamed < MOST_UNNAMED_IN_A_ROW; id++) {
+        const char *name = NULL;
+        if (cupti.get_callback_name(HR__CUPTI_DRIVER_API, id, &name) != HR__CUPTI_SUCCESS ||
+            name == NULL) {
+            unnamed++;
+            continue;
+        }
+        unnamed = 0;
+        hr__driver_call_kind kind = hr__driver_call_kind_of(name);
+        kinds[id] = (unsigned char)kind;
+        if (kind == HR__CALL_HARMLESS)
+            continue;
+        int result = cupti.enable_callback(1, subscriber, HR__CUPTI_DRIVER_API, id);
+        if (result != HR__CUPTI_SUCCESS) {
+            snprintf(message, capacity, "cuptiEnableCallback(%s) failed: %s (%d)", name,
+                     hr__cupti_text(&cupti, result), result);
+            return false;
+        }
+        enabled++;
+    }
+    if (enabled == 0 || unnamed < MOST_UNNAMED_IN_A_ROW) {
+        snprintf(message, capacity, "CUPTI names %u driver functions, expected 1 to %d", enabled,
+                 MOST_CALLBACKS - MOST_UNNAMED_IN_A_ROW);
+        return false;
+    }
+    return true;
+}
+
+static bool install(char *message, size_t capacity)
+{
+    if (!hr__cupti_load(&cupti, message, capacity))
+        return false;
+    int result = cupti.subscribe(&subscriber, at_driver_call, NULL);
+    if (result == HR__CUPTI_ERROR_MULTIPLE_SUBSCRIBERS) {
+        snprintf(message, capacity,
+                 "another tool has CUPTI (a profiler or a debugger; torch.profiler keeps it from "
+                 "its first use on)");
+        return false;
+    }
+    if (result != HR__CUPTI_SUCCESS) {
+        snprintf(message, capacity, "cuptiSubscribe() failed: %s (%d)",
+                 hr__cupti_text(&cupti, result), result);
+        return false;
+    }
+    if (!enable_callbacks(message, capacity)) {
+        (void)cupti.unsubscribe(subscriber);
+        return false;
+    }
+    return true;
+}
+
+bool headroom_launch_gate_install(char *message, size_t capacity)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char unread[1];
+    if (message == NULL || capacity == 0) {
+        message = unread;
+        capacity = sizeof unread;
+    }
+    message[0] = '\0';
+    pthread_once(&once, prepare);
+    if (!has_slot_key) {
+        snprintf(message, capacity, "no room for thread-specific data: %s", strerror(EAGAIN));
+        return false;
+    }
+    if (!lock_closing(SECOND_NS)) {
+        snprintf(message, capacity, "live data is being copied by another thread; try again");
+        return false;
+    }
+    bool stands = atomic_load(&installation) != 0;
+    if (!stands) {
+        /* Before the first callback can come. Nobody closes meanwhile. */
+        not_before_ns = 0;
+        atomic_store(&spare.inside, 0);
+        atomic_store(&installation, ++installation_count);
+        stands = install(message, capacity);
+        if (!stands)
+            atomic_store(&installation, 0);
+    }
+    pthread_mutex_unlock(&closing);
+    return stands;
+}
+
+bool headroom_launch_gate_remove(void)
+{
+    if (own.is_closer || !lock_closing(SECOND_NS))
+        return false;
+    if (atomic_load(&installation) != 0) {
+        atomic_store(&installation, 0);
+        atomic_store(&capture_count, 0);
+        (void)cupti.unsubscribe(subscriber);
+        subscriber = NULL;
+    }
+    pthread_mutex_unlock(&closing);
+    return true;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+bool hr__launch_gate_sees_capture(void)
+{
+    return atomic_load(&capture_count) != 0;
+}
+
+hr__launch_gate_counts hr__launch_gate_get_counts(void)
+{
+    hr__launch_gate_counts counts = {
+        .is_installed = atomic_load(&installation) != 0,
+        .passed_launches = atomic_load_explicit(&spare.passed_launches, memory_order_relaxed),
+        .held_launches = atomic_load(&held_launches),
+        .longest_hold_ns = atomic_load(&longest_hold_ns),
+    };
+    for (gate_slot *slot = atomic_load(&slots); slot != NULL; slot = slot->next)
+        counts.passed_launches +=
+            atomic_load_explicit(&slot->passed_launches, memory_order_relaxed);
+    return counts;
+}
+
+void hr__launch_gate_set_bounds(uint64_t threads_out_ns, uint64_t devices_idle_ns)
+{
+    pthread_mutex_lock(&closing);
+    if (threads_out_ns != 0)
+        threads_out_bound_ns = threads_out_ns;
+    if (devices_idle_ns != 0)
+        devices_idle_bound_ns = devices_idle_ns;
+    not_before_ns = 0;
+    pthread_mutex_unlock(&closing);
+}

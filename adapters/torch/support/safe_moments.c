@@ -1,0 +1,80 @@
+/* safe_moments.c - may live data be copied now? The program's word first, then the gate.
+ *
+ * A pool asks from the thread that wants memory, without its lock, and tells the same thread when
+ * it is over, under its lock. So what was granted is remembered for each thread. */
+#include "headroom_torch_support.h"
+
+#include <stdatomic.h>
+
+#include "device_idle.h"
+#include "launch_gate.h"
+
+typedef enum moment { NO_MOMENT, BY_PROGRAM, BY_GATE } moment;
+
+static _Thread_local uint32_t safe_point_depth;
+static _Thread_local moment granted;
+
+static _Atomic uint64_t granted_by_program;
+static _Atomic uint64_t granted_by_gate;
+static _Atomic uint64_t refused;
+
+void headroom_safe_point_enter(void)
+{
+    safe_point_depth++;
+}
+
+void headroom_safe_point_leave(void)
+{
+    if (safe_point_depth != 0)
+        safe_point_depth--;
+}
+
+/* Nobody starts work, says the program; what is queued on other devices has to end first. */
+static bool is_granted_by_program(void)
+{
+    return safe_point_depth != 0 && !hr__launch_gate_sees_capture() && hr__devices_synchronize();
+}
+
+static bool enter_moment(void *context)
+{
+    (void)context;
+    if (granted != NO_MOMENT)
+        return false; /* a pool asks out of another's moment */
+    if (is_granted_by_program()) {
+        granted = BY_PROGRAM;
+        atomic_fetch_add(&granted_by_program, 1);
+    } else if (hr__launch_gate_close()) {
+        granted = BY_GATE;
+        atomic_fetch_add(&granted_by_gate, 1);
+    } else {
+        atomic_fetch_add(&refused, 1);
+    }
+    return granted != NO_MOMENT;
+}
+
+static void leave_moment(void *context)
+{
+    (void)context;
+    if (granted == BY_GATE)
+        hr__launch_gate_open();
+    granted = NO_MOMENT;
+}
+
+hr_safe_point headroom_safe_moments(void)
+{
+    return (hr_safe_point){.enter = enter_moment, .leave = leave_moment};
+}
+
+headroom_safe_moment_counts headroom_get_safe_moment_counts(void)
+{
+    hr__launch_gate_counts gate = hr__launch_gate_get_counts();
+    return (headroom_safe_moment_counts){
+        .has_gate = gate.is_installed,
+        .granted_by_program = atomic_load(&granted_by_program),
+        .granted_by_gate = atomic_load(&granted_by_gate),
+        .refused = atomic_load(&refused),
+        .held_launches = gate.held_launches,
+        .longest_hold_ns = gate.longest_hold_ns,
+        .passed_launches = gate.passed_launches,
+    };
+}

@@ -1,0 +1,184 @@
+/* test_launch_gate.c - threads launch work on blocks of a pool that copies them from under it.
+ *
+ * On the host device, where a launch is the thread's own reading and writing, inside a driver call
+ * that passes the gate. While the gate is closed the pages of live blocks are unmapped, copied and
+ * mapped again: a launch that got through would read nothing, or what was there before. Two more
+ * threads ask for large blocks, of a device that has room for them only after copying: what the
+ * launchers hold lies scattered in handles that were made for one large block. Once it was copied
+ * there is room, so that each round begins with a new pool.
+ *
+ * HR_TEST_ROUNDS makes it longer. */
+#include "headroom_torch_support.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/cmocka_here.h"
+#include "support/gated_calls.h"
+#include "support/pool_fixture.h"
+
+enum { LAUNCHERS = 3, ASKERS = 2, BLOCKS = 24, ROUNDS = 12, REQUESTS = 3, WORDS_A_PAGE = 512 };
+
+#define MIB HR_TEST_MIB
+#define BLOCK_BYTES (3 * MIB / 4)
+#define DEVICE_BYTES (LAUNCHERS * BLOCKS * BLOCK_BYTES)
+#define LARGE_BYTES (DEVICE_BYTES / 2 - 8 * MIB)
+
+static hr_pool *pool;
+static _Atomic int is_over;
+static _Atomic uint64_t wrong_words;
+static _Atomic uint64_t launches;
+static _Atomic uint64_t served, refused;
+
+/* ---- launchers ------------------------------------------------------------------------------- */
+
+typedef struct held_block {
+    hr_device_ptr address;
+    uint64_t stamp; /* in the first word of each of its pages */
+} held_block;
+
+static uint64_t word_at(uint64_t stamp, uint64_t page)
+{
+    return (stamp + page) * UINT64_C(0x9E3779B97F4A7C15);
+}
+
+/* What a kernel would do: looks at what it left there, and leaves something else. */
+static void work_on(void *context)
+{
+    held_block *block = context;
+    _Atomic uint64_t *words = (_Atomic uint64_t *)(uintptr_t)block->address;
+    uint64_t pages = BLOCK_BYTES / 8 / WORDS_A_PAGE;
+    for (uint64_t page = 0; page < pages; page++) {
+        uint64_t found = atomic_load_explicit(&words[page * WORDS_A_PAGE], memory_order_relaxed);
+        if (block->stamp != 0 && found != word_at(block->stamp, page))
+            atomic_fetch_add(&wrong_words, 1);
+    }
+    for (uint64_t page = 0; page < pages; page++)
+        atomic_store_explicit(&words[page * WORDS_A_PAGE], word_at(block->stamp + 1, page),
+                              memory_order_relaxed);
+    block->stamp++;
+    atomic_fetch_add(&launches, 1);
+}
+
+/* Every other block goes at once, so that the rest lies scattered. */
+static void *launch_all_the_time(void *unused)
+{
+    const hr_stream stream = 1;
+    (void)unused;
+    held_block held[BLOCKS];
+    memset(held, 0, sizeof held);
+    size_t count = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        hr_device_ptr address = HR_NULL;
+        if (hr_alloc(pool, BLOCK_BYTES, stream, &address) == HR_OK)
+            held[count++].address = address;
+    }
+    if (count == 0) {
+        atomic_fetch_add(&launches, 10 * BLOCKS); /* the others hold everything; nobody may wait */
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i += 2) {
+        (void)hr_free(pool, held[i].address);
+        held[i].address = HR_NULL;
+    }
+    for (size_t i = 0; atomic_load(&is_over) == 0; i = (i + 1) % BLOCKS)
+        if (held[i].address != HR_NULL)
+            hr_test_launch(work_on, &held[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (held[i].address != HR_NULL)
+            work_on(&held[i]);
+        (void)hr_free(pool, held[i].address);
+    }
+    return NULL;
+}
+
+/* ---- askers ---------------------------------------------------------------------------------- */
+
+static void *ask_for_large_blocks(void *unused)
+{
+    (void)unused;
+    for (uint64_t i = 0; i < REQUESTS; i++) {
+        hr_device_ptr address = HR_NULL;
+        if (hr_alloc(pool, LARGE_BYTES, 20 + i % 3, &address) == HR_OK) {
+            atomic_fetch_add(&served, 1);
+            (void)hr_free(pool, address);
+        } else {
+            atomic_fetch_add(&refused, 1);
+        }
+        usleep(500);
+    }
+    return NULL;
+}
+
+static hr_paged_stats run_round(hr_device *device)
+{
+    const hr_pool_options options = {.struct_size = sizeof options,
+                                     .engine = "headroom:rescue",
+                                     .safe_point = headroom_safe_moments()};
+    pthread_t launchers[LAUNCHERS], askers[ASKERS];
+    hr_device_ptr all = HR_NULL;
+    assert_int_equal(hr_pool_create(device, &options, &pool), HR_OK);
+    assert_int_equal(hr_alloc(pool, DEVICE_BYTES, 1, &all), HR_OK);
+    assert_int_equal(hr_free(pool, all), HR_OK);
+    uint64_t launches_before = atomic_load(&launches);
+    atomic_store(&is_over, 0);
+    for (int i = 0; i < LAUNCHERS; i++)
+        assert_int_equal(pthread_create(&launchers[i], NULL, launch_all_the_time, NULL), 0);
+    while (atomic_load(&launches) < launches_before + 10 * BLOCKS)
+        usleep(100);
+    for (int i = 0; i < ASKERS; i++)
+        assert_int_equal(pthread_create(&askers[i], NULL, ask_for_large_blocks, NULL), 0);
+    for (int i = 0; i < ASKERS; i++)
+        pthread_join(askers[i], NULL);
+    atomic_store(&is_over, 1);
+    for (int i = 0; i < LAUNCHERS; i++)
+        pthread_join(launchers[i], NULL);
+    hr_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(hr_pool_get_paged_stats(pool, &stats), HR_OK);
+    assert_int_equal(hr_pool_check(pool), HR_OK);
+    hr_pool_destroy(pool);
+    return stats;
+}
+
+static void no_launch_sees_its_memory_move(void **state)
+{
+    (void)state;
+    const char *more = getenv("HR_TEST_ROUNDS");
+    uint64_t rounds = more != NULL ? strtoull(more, NULL, 10) : ROUNDS;
+    uint64_t copies = 0, copied_bytes = 0;
+    char message[300] = "";
+    hr_device *device = NULL;
+    if (!headroom_launch_gate_install(message, sizeof message))
+        fail_msg("%s", message);
+    assert_int_equal(hr_host_device_create(DEVICE_BYTES, &device), HR_OK);
+    for (uint64_t round = 0; round < rounds; round++) {
+        hr_paged_stats stats = run_round(device);
+        copies += stats.copies;
+        copied_bytes += stats.copied_bytes;
+    }
+    headroom_safe_moment_counts counts = headroom_get_safe_moment_counts();
+    printf("%" PRIu64 " launches, %" PRIu64 " held; %" PRIu64 " requests served, %" PRIu64
+           " not; %" PRIu64 " copies of %" PRIu64 " bytes in %" PRIu64 " moments, %" PRIu64
+           " refused; held for %" PRIu64 " us at most\n",
+           atomic_load(&launches), counts.held_launches, atomic_load(&served),
+           atomic_load(&refused), copies, copied_bytes, counts.granted_by_gate, counts.refused,
+           counts.longest_hold_ns / 1000);
+    assert_int_equal(atomic_load(&wrong_words), 0);
+    assert_true(copies >= rounds / 2);
+    assert_true(counts.held_launches > 0);
+    assert_int_equal(counts.refused, 0);
+    hr_device_destroy(device);
+}
+
+int main(void)
+{
+    setenv("HEADROOM_CUPTI", HR_FAKE_CUPTI, 1);
+    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_launch_sees_its_memory_move)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
