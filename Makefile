@@ -16,7 +16,7 @@ build_in = $(CMAKE) --build $(1) --parallel $(JOBS)
 ctest_in = ctest --test-dir $(1) --parallel $(JOBS) --no-tests=error --no-label-summary
 not_long = -LE '^long$$'
 shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
-c_files = $(shell find include src cli adapters examples tests bench -name '*.[ch]' -o -path 'examples/*.cpp' 2>/dev/null)
+c_files = $(shell find include src cli adapters examples tests bench -name '*.[ch]' -o -name '*.cpp')
 
 .PHONY: all program run setup test test-quick test-release test-clang test-asan test-tsan checks \
 	mutants bench doctor-accuracy fuzz install uninstall format check-format tidy clean help

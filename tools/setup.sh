@@ -27,7 +27,7 @@ test|module|cmocka|libcmocka-dev|the unit tests
 test|module|jansson|libjansson-dev|reading JSON, in tests, with another reader than ours
 test|command|clang|clang|the second compiler
 test|clang_runtime|fuzzer|@clang_runtime|sanitizers and fuzzing with clang
-test|any_of|clang++ c++ g++|g++|the public headers as C++11
+test|cxx_compiler|c++|g++|the public headers as C++11, and the adapter for PyTorch
 test|command|python3|python3|the checks and the command-line tests
 test|command|nm|binutils|the check of exported symbols
 test|command|gzip|gzip|compressed recordings, in tests
@@ -44,6 +44,16 @@ have() { command -v "$1" >/dev/null 2>&1; }
 has_c_compiler() {
     local start_file
     have cc && start_file=$(cc -print-file-name=crt1.o 2>/dev/null) && [ -e "$start_file" ]
+}
+
+# clang++ is nothing without a C++ library, which comes with g++.
+has_cxx_compiler() {
+    local name
+    for name in c++ clang++ g++; do
+        have "$name" && echo '#include <string>' | "$name" -x c++ -fsyntax-only - 2>/dev/null &&
+            return 0
+    done
+    return 1
 }
 
 has_cmake_3_22() {
@@ -83,7 +93,7 @@ is_there() {
     command) have "$2" ;;
     any_of) has_any_of "$2" ;;
     module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;
-    c_compiler | cmake_3_22 | clang_runtime) "has_$1" ;;
+    c_compiler | cxx_compiler | cmake_3_22 | clang_runtime) "has_$1" ;;
     *) echo "setup: no way to look for '$1'" >&2; exit 2 ;;
     esac
 }

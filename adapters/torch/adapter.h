@@ -1,0 +1,225 @@
+// adapter.h - the allocator as PyTorch sees it: every method of its CUDAAllocator, by headroom.h.
+//
+// The class holds no rule about memory. It finds the device and stream of a call, asks the pool,
+// and says in PyTorch's words what came of it. By subject:
+//   adapter.cpp        asking and freeing, and what can go wrong there
+//   adapter_state.cpp  opening devices, settings, statistics, peers, copies
+//   adapter_pools.cpp  private pools: CUDA graphs, torch.cuda.MemPool, graph trees
+//   adapter_watch.cpp  history, snapshots, observers
+//   headroom_torch.cpp how it gets into PyTorch; the C functions for Python
+//
+// Locks, from the outside in: DevicePools::opening, then DevicePools::lock or quick_lock_, then a
+// pool's own, then those in history.h. Python's global lock is never asked for inside any of them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include "device_pools.h"
+#include "foreign_uses.h"
+#include "history.h"
+#include "sharing.h"
+
+namespace headroom_torch
+{
+
+using c10::cuda::CUDAStream;
+using c10::cuda::CUDACachingAllocator::AllocatorState;
+using c10::cuda::CUDACachingAllocator::CheckpointDelta;
+using c10::cuda::CUDACachingAllocator::DeviceStats;
+using c10::cuda::CUDACachingAllocator::OutOfMemoryObserver;
+using c10::cuda::CUDACachingAllocator::ShareableHandle;
+using c10::cuda::CUDACachingAllocator::SnapshotInfo;
+using c10::cuda::CUDACachingAllocator::StreamSegmentSize;
+
+struct AdapterOptions {
+    std::string engine = "torch"; // any name of hr_pool_options.engine
+    hr_safe_point safe_point{};
+
+    // Where devices come from: hr_cuda_device_open(), and in tests a stand-in.
+    std::function<hr_status(int index, hr_device **out)> open_device = hr_cuda_device_open;
+
+    // Called once, before the first of them: what may be done only in the process that uses CUDA,
+    // which may be a child of the one in which this was installed.
+    std::function<void()> before_first_device;
+};
+
+// Why a request was not served, taken down before anything else can fail.
+struct Failure {
+    hr_status status = HR_OK;
+    std::string text;
+    hr_oom_report report{}; // of HR_ERR_OUT_OF_MEMORY
+};
+Failure failure_of(hr_status status);
+
+class Adapter final : public CUDAAllocator
+{
+  public:
+    // There is one in a process, and it is never ended.
+    explicit Adapter(AdapterOptions options);
+
+    // ---- asking and freeing --------------------------------------------------------------------
+    c10::DataPtr allocate(size_t size_bytes) override;
+    c10::DeleterFnPtr raw_deleter() const override;
+    void *raw_alloc(size_t size_bytes) override;
+    void *raw_alloc_with_stream(size_t size_bytes, cudaStream_t stream) override;
+    void raw_delete(void *pointer) override;
+    void recordStream(const c10::DataPtr &pointer, CUDAStream stream) override;
+    using CUDAAllocator::recordStream;
+    void copy_data(void *to, const void *from, std::size_t size_bytes) const override;
+    void enable(bool is_enabled) override;
+    bool isEnabled() const override;
+
+    // ---- devices, settings, statistics ---------------------------------------------------------
+    void init(int device_count) override;
+    bool initialized() override;
+    std::string name() override;
+    double getMemoryFraction(c10::DeviceIndex device) override;
+    void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
+    std::vector<StreamSegmentSize> getExpandableSegmentSizes(c10::DeviceIndex device) override;
+    void emptyCache(c10::MempoolId_t id = {0, 0}) override;
+    void cacheInfo(c10::DeviceIndex device, size_t *largest_bytes) override;
+    void *getBaseAllocation(void *pointer, size_t *size_bytes) override;
+    DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+    void resetAccumulatedStats(c10::DeviceIndex device) override;
+    void resetPeakStats(c10::DeviceIndex device) override;
+    void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex device_to_access) override;
+    cudaError_t memcpyAsync(void *to, int to_device, const void *from, int from_device,
+                            size_t size_bytes, cudaStream_t stream, bool is_peer_enabled) override;
+    ShareableHandle shareIpcHandle(void *pointer) override;
+    std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
+
+    // A new option string, while the pools run; PyTorch has read it already.
+    void configure(const std::string &conf);
+    // What engine "headroom" did on a device; false where there is nothing to tell.
+    bool get_paged_stats(int device, hr_paged_stats *stats);
+    const std::string &engine() const
+    {
+        return options_.engine;
+    }
+    bool is_open(int device) const;
+
+    // ---- private pools -------------------------------------------------------------------------
+    void beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t id,
+                             std::function<bool(cudaStream_t)> filter) override;
+    void endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t id) override;
+    void releasePool(c10::DeviceIndex device, c10::MempoolId_t id) override;
+    int getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t id) override;
+    void createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t id,
+                            std::shared_ptr<CUDAAllocator> source = nullptr) override;
+    void setUseOnOOM(c10::DeviceIndex device, c10::MempoolId_t id, bool use_on_oom) override;
+    void setNoSplit(c10::DeviceIndex device, c10::MempoolId_t id) override;
+    bool checkPoolLiveAllocations(c10::DeviceIndex device, c10::MempoolId_t id,
+                                  const std::unordered_set<void *> &expected) override;
+    std::shared_ptr<AllocatorState> getCheckpointState(c10::DeviceIndex device,
+                                                       c10::MempoolId_t id) override;
+    CheckpointDelta setCheckpointPoolState(c10::DeviceIndex device,
+                                           std::shared_ptr<AllocatorState> state) override;
+
+    // ---- history, snapshots, observers ---------------------------------------------------------
+    bool isHistoryEnabled() override;
+    void recordHistory(bool is_enabled, CreateContextFn recorder, size_t most_entries,
+                       RecordContext when, bool is_cleared,
+                       const std::vector<std::string> &skip_actions) override;
+    void
+    recordAnnotation(const std::vector<std::pair<std::string, std::string>> &metadata) override;
+    void pushCompileContext(std::string &text) override;
+    void popCompileContext() override;
+    void setUserMetadata(const std::string &text) override;
+    std::string getUserMetadata() override;
+    void attachOutOfMemoryObserver(OutOfMemoryObserver observer) override;
+    void attachAllocatorTraceTracker(AllocatorTraceTracker tracker) override;
+    SnapshotInfo snapshot(c10::MempoolId_t id = {0, 0}, bool has_traces = true) override;
+
+  private:
+    static constexpr int most_devices = 128; // more than c10::DeviceIndex can count
+
+    // adapter.cpp
+    c10::DeviceIndex current_device() const;
+    void *serve(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
+    void *serve_slowly(c10::DeviceIndex device, size_t size_bytes, cudaStream_t stream);
+    void *serve_watched(DevicePools &device, size_t size_bytes, cudaStream_t stream);
+    [[noreturn]] void fail(const Failure &failure, c10::DeviceIndex device);
+    void free_slowly(void *pointer);
+    hr_status free_in(DevicePools &device, void *pointer);
+    bool find(const void *pointer, DevicePools **device, hr_pool **pool, hr_block_place *place);
+    bool is_uncached() const;
+    bool is_forked() const;
+    static void delete_block(void *pointer); // the deleter of every block of ours
+
+    // adapter_state.cpp
+    DevicePools &ready(c10::DeviceIndex device); // opened; throws
+    void open(DevicePools &device);
+    hr_pool *make_pool(DevicePools &device, const char *engine);
+    hr_pool *second_pool(DevicePools &device);   // made where there is none; throws
+    DevicePools &known(c10::DeviceIndex device); // throws for an index that is none
+    void settle_quick_ways(DevicePools &device);
+    void settle_all_quick_ways();
+    hr_event_sink sink_for(DevicePools &device) const;
+    bool is_watched() const;
+    static bool enter_moment(void *context);
+    static void leave_moment(void *context);
+
+    // adapter_pools.cpp
+    hr_pool *route(DevicePools &device, cudaStream_t stream);
+    Failure ask(DevicePools &device, const hr_alloc_request &request, hr_device_ptr *out);
+    Failure ask_either(DevicePools &device, const hr_alloc_request &request, hr_device_ptr *out);
+    hr_pool *owner_of(DevicePools &device, c10::MempoolId_t id);
+    void drop_unused_sources(DevicePools &device);
+
+    // adapter_watch.cpp
+    void sweep_contexts(DevicePools &device);
+    void tell_profiler(DevicePools &device, void *pointer, int64_t change_bytes);
+    void tell_out_of_memory(const hr_oom_report &report, c10::DeviceIndex device);
+
+    AdapterOptions options_;
+    std::once_flag has_device_;
+    std::array<DevicePools, most_devices> devices_;
+    std::atomic<int> device_count_{0};
+    std::atomic<bool> is_enabled_{true};
+    std::atomic<int> process_id_{0};  // that started CUDA; 0: none has yet
+    const bool is_caching_forbidden_; // PYTORCH_NO_CUDA_MEMORY_CACHING
+    const bool is_shareable_;         // TORCH_CUDA_EXPANDABLE_SEGMENTS_IPC is not 0
+
+    History history_;
+    SharedOut shared_out_;
+    SharedIn shared_in_;
+    ForeignUses foreign_uses_;
+
+    std::mutex quick_lock_; // of whoever changes quick_alloc and quick_free
+
+    std::mutex conf_lock_;
+    std::vector<std::string> confs_; // all that were read, for devices opened later
+
+    std::mutex observers_lock_;
+    std::vector<OutOfMemoryObserver> observers_;
+
+    c10::ApproximateClockToUnixTimeConverter clock_;
+};
+
+// The handle behind a stream of PyTorch's, which its own stream() takes some 100 ns to find, going
+// by way of the driver. For a number other than 0 it is asked for and remembered.
+cudaStream_t handle_of(const CUDAStream &stream);
+
+// What became of a call that is not about one block: nothing, or an exception.
+void check_done(hr_status status);
+
+// An address for a message. Not by C++'s streams: there that is a virtual call whose place differs
+// between versions of the C++ library, and the one at hand need not be the one PyTorch brings.
+std::string shown(const void *pointer);
+
+// headroom_torch_expect_profilers().
+void expect_profilers(bool is_expected);
+
+// The one that was installed; null before.
+Adapter *installed_adapter();
+void set_installed_adapter(Adapter *adapter);
+
+} // namespace headroom_torch

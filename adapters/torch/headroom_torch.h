@@ -1,0 +1,44 @@
+/* headroom_torch.h - what Python calls in the adapter, which is C++ inside and plain C here.
+ *
+ * The adapter is a shared library compiled on the user's machine against the user's PyTorch. Python
+ * loads it after torch, with ctypes; so every type here is one that ctypes has. No exception leaves
+ * these functions. */
+#ifndef HEADROOM_TORCH_H
+#define HEADROOM_TORCH_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEADROOM_TORCH_API __attribute__((visibility("default")))
+
+/* The version of PyTorch it was compiled against, as torch.__version__ begins: "2.11.0". */
+HEADROOM_TORCH_API const char *headroom_torch_compiled_for(void);
+
+/* Makes the allocator PyTorch's own for the rest of the process. `allocator` is "torch",
+ * "headroom", "headroom:rescue" or "headroom:tight". Settings come from PyTorch, which has read
+ * PYTORCH_CUDA_ALLOC_CONF. Opens no device: that happens at the first use of one.
+ *
+ * 0: done. Otherwise nothing changed, and `message` says why, in one line. */
+#define HEADROOM_TORCH_WITHOUT_GATE                                                                \
+    1u /* live data is copied at headroom_torch safe points only                                   \
+        */
+HEADROOM_TORCH_API int headroom_torch_install(const char *allocator, unsigned flags, char *message,
+                                              size_t capacity);
+
+/* Whether PyTorch's profiler may want to hear of single blocks: 1 until told otherwise. To ask
+ * PyTorch at each of them costs a third of an allocation; whoever says 0 knows of every profiler
+ * before it starts, and says 1 then. */
+HEADROOM_TORCH_API void headroom_torch_expect_profilers(int is_expected);
+
+/* What the allocator did on one device, as one JSON object: hr_paged_stats by field name, and
+ * "safe_moments" with what headroom_safe_moment_counts has. Returns the length it needs, the zero
+ * included; less than 1: nothing is installed, or the device was not used. */
+HEADROOM_TORCH_API long headroom_torch_stats(int device, char *json, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HEADROOM_TORCH_H */

@@ -1,0 +1,322 @@
+// sharing.cpp - handles as they are sent, and what is kept for them. See sharing.h.
+//
+// A handle is a string of bytes, the same for every tensor of a block. First a version and a kind,
+// as PyTorch writes them:
+//
+//   1 'c'  64 bytes of the CUDA runtime's            plain memory
+//   1 'h'  "hrm1", then integers of this machine:    virtual memory
+//          serial (8), pid (4), count (4), count times: size (8), descriptor (4)
+//
+// The serial tells two sharings apart of which the second got the descriptors of the first.
+#include "sharing.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <cuda_runtime_api.h>
+
+#include "device_pools.h"
+
+namespace headroom_torch
+{
+
+using c10::cuda::CUDACachingAllocator::ShareableHandle;
+
+namespace
+{
+
+constexpr char handle_version = 1; // the oldest of PyTorch's: whoever receives it knows it
+constexpr char plain_kind = 'c';
+constexpr char virtual_kind = 'h';
+constexpr char magic[4] = {'h', 'r', 'm', '1'};
+constexpr size_t head_bytes = 2;
+
+template <class Number> void append(std::string &text, Number number)
+{
+    text.append(reinterpret_cast<const char *>(&number), sizeof number);
+}
+
+void close_all(std::vector<hr_shared_part> &parts)
+{
+    for (hr_shared_part &part : parts)
+        if (part.file_descriptor >= 0)
+            close(part.file_descriptor);
+    parts.clear();
+}
+
+// Closes what it holds unless it was let go.
+struct Parts {
+    std::vector<hr_shared_part> list;
+    ~Parts()
+    {
+        close_all(list);
+    }
+};
+
+std::string plain_handle(void *segment)
+{
+    cudaIpcMemHandle_t handle;
+    C10_CUDA_CHECK(cudaIpcGetMemHandle(&handle, segment));
+    std::string text{handle_version, plain_kind};
+    text.append(reinterpret_cast<const char *>(&handle), sizeof handle);
+    return text;
+}
+
+std::string virtual_handle(uint64_t serial, const std::vector<hr_shared_part> &parts)
+{
+    std::string text{handle_version, virtual_kind};
+    text.append(magic, sizeof magic);
+    append(text, serial);
+    append(text, static_cast<int32_t>(getpid()));
+    append(text, static_cast<uint32_t>(parts.size()));
+    for (const hr_shared_part &part : parts) {
+        append(text, part.size_bytes);
+        append(text, static_cast<int32_t>(part.file_descriptor));
+    }
+    return text;
+}
+
+// Reads numbers off a handle; a shorter one than it says is nobody's.
+class Reader
+{
+  public:
+    Reader(const std::string &text, size_t at) : text_(text), at_(at)
+    {
+    }
+    template <class Number> Number next()
+    {
+        Number number{};
+        TORCH_CHECK(text_.size() - at_ >= sizeof number, "headroom: a shared handle of ",
+                    text_.size(), " bytes is cut off");
+        std::memcpy(&number, text_.data() + at_, sizeof number);
+        at_ += sizeof number;
+        return number;
+    }
+
+  private:
+    const std::string &text_;
+    size_t at_;
+};
+
+// Fetches a descriptor out of another process. The kernel wants us to be allowed to trace it.
+class OtherProcess
+{
+  public:
+    explicit OtherProcess(int32_t pid) : pid_(pid), descriptor_(syscall_open(pid))
+    {
+        TORCH_CHECK(descriptor_ >= 0, "headroom: cannot receive shared GPU memory: process ", pid,
+                    " that sent it is not to be found here (pidfd_open: ", std::strerror(errno),
+                    "). It has ended, or runs in another container's process namespace.");
+    }
+    ~OtherProcess()
+    {
+        close(descriptor_);
+    }
+    OtherProcess(const OtherProcess &) = delete;
+    OtherProcess &operator=(const OtherProcess &) = delete;
+
+    int fetch(int32_t their_descriptor) const
+    {
+        long ours = syscall(SYS_pidfd_getfd, descriptor_, their_descriptor, 0);
+        int error = errno;
+        TORCH_CHECK(ours >= 0 || error != ENOSYS,
+                    "headroom: cannot receive shared GPU memory: this kernel has no pidfd_getfd "
+                    "(Linux 5.6 has). Allocator \"torch\" with expandable_segments:False shares "
+                    "without it.");
+        TORCH_CHECK(ours >= 0 || error != EPERM,
+                    "headroom: cannot receive shared GPU memory from process ", pid_,
+                    ": not permitted (pidfd_getfd). The kernel wants the right to trace it: see "
+                    "kernel.yama.ptrace_scope, and SYS_PTRACE of containers. Allocator \"torch\" "
+                    "with expandable_segments:False shares without it.");
+        TORCH_CHECK(ours >= 0, "headroom: cannot receive shared GPU memory from process ", pid_,
+                    ": pidfd_getfd: ", std::strerror(error),
+                    ". The sender has freed it, or has ended.");
+        return static_cast<int>(ours);
+    }
+
+  private:
+    static int syscall_open(int32_t pid)
+    {
+        return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    }
+    int32_t pid_;
+    int descriptor_;
+};
+
+void fetch_parts(const std::string &handle, Parts &parts)
+{
+    Reader reader(handle, head_bytes + sizeof magic);
+    (void)reader.next<uint64_t>(); // the serial: for comparing only
+    auto pid = reader.next<int32_t>();
+    auto count = reader.next<uint32_t>();
+    OtherProcess sender(pid);
+    for (uint32_t i = 0; i < count; i++) {
+        auto size_bytes = reader.next<uint64_t>();
+        auto their_descriptor = reader.next<int32_t>();
+        parts.list.push_back({size_bytes, -1});
+        parts.list.back().file_descriptor = sender.fetch(their_descriptor);
+    }
+}
+
+bool is_kind(const std::string &handle, char kind)
+{
+    return handle.size() > head_bytes && handle[1] == kind;
+}
+
+} // namespace
+
+// ---- the sender --------------------------------------------------------------------------------
+
+const SharedOut::Kept &SharedOut::keep(hr_pool *pool, const hr_block_place &place)
+{
+    auto found = kept_.find(place.block_address);
+    if (found != kept_.end())
+        return found->second;
+    Parts parts;
+    size_t capacity = 64, count = 0;
+    uint64_t offset_bytes = 0;
+    hr_status status;
+    do {
+        parts.list.assign(capacity, {0, -1});
+        status = hr_pool_share(pool, place.block_address, parts.list.data(), capacity, &count,
+                               &offset_bytes);
+        if (status != HR_ERR_INVALID_ARGUMENT || count <= capacity)
+            break;
+        capacity = count;
+    } while (true);
+    if (status != HR_OK)
+        parts.list.clear();
+    TORCH_CHECK(status != HR_ERR_UNSUPPORTED,
+                "headroom: this memory cannot be shared between processes: ", hr_last_error());
+    TORCH_CHECK(status == HR_OK, "headroom: sharing GPU memory: ", hr_status_message(status), ": ",
+                hr_last_error());
+    parts.list.resize(count);
+    std::string handle = virtual_handle(++last_serial_, parts.list);
+    auto added = kept_.emplace(place.block_address,
+                               Kept{pool, std::move(handle), offset_bytes, std::move(parts.list)});
+    parts.list.clear();
+    count_.store(kept_.size(), std::memory_order_release);
+    return added.first->second;
+}
+
+ShareableHandle SharedOut::share(hr_pool *pool, const hr_block_place &place, const void *pointer)
+{
+    auto inside = [&](hr_device_ptr start) {
+        return static_cast<ptrdiff_t>(address_of(pointer) - start);
+    };
+    if (!place.is_expandable)
+        return {inside(place.segment_address), plain_handle(pointer_to(place.segment_address))};
+    std::lock_guard<std::mutex> hold(lock_);
+    const Kept &kept = keep(pool, place);
+    return {static_cast<ptrdiff_t>(kept.offset_bytes) + inside(place.block_address), kept.handle};
+}
+
+SharedOut::Ending SharedOut::take(hr_device_ptr block_address)
+{
+    Ending ending;
+    if (is_empty())
+        return ending;
+    std::lock_guard<std::mutex> hold(lock_);
+    auto found = kept_.find(block_address);
+    if (found == kept_.end())
+        return ending;
+    ending.pool_ = found->second.pool;
+    ending.address_ = block_address;
+    ending.parts_ = std::move(found->second.parts);
+    kept_.erase(found);
+    count_.store(kept_.size(), std::memory_order_release);
+    return ending;
+}
+
+SharedOut::Ending::Ending(Ending &&other) noexcept
+    : pool_(other.pool_), address_(other.address_), parts_(std::move(other.parts_))
+{
+    other.pool_ = nullptr;
+    other.parts_.clear();
+}
+
+SharedOut::Ending::~Ending()
+{
+    close_all(parts_);
+    if (pool_ != nullptr && hr_pool_unpin(pool_, address_) != HR_OK) {
+        // The pages stay where they are. Nothing more can be done about it in a deleter.
+    }
+}
+
+// ---- the receiver ------------------------------------------------------------------------------
+
+static void *open_plain(const std::string &handle)
+{
+    cudaIpcMemHandle_t theirs;
+    TORCH_CHECK(handle.size() == head_bytes + sizeof theirs,
+                "unexpected or illformed shareable handle type");
+    std::memcpy(&theirs, handle.data() + head_bytes, sizeof theirs);
+    void *base = nullptr;
+    C10_CUDA_CHECK(cudaIpcOpenMemHandle(&base, theirs, cudaIpcMemLazyEnablePeerAccess));
+    return base;
+}
+
+// At the end of a process the runtime may be gone, and then the mapping is, too: no exception may
+// leave a deleter.
+static void close_plain(c10::DeviceIndex device, void *base)
+{
+    try {
+        c10::cuda::CUDAGuard guard(device);
+        (void)cudaIpcCloseMemHandle(base);
+    } catch (...) {
+    }
+}
+
+static void *open_virtual(hr_device *device, const std::string &handle)
+{
+    TORCH_CHECK(handle.compare(head_bytes, sizeof magic, magic, sizeof magic) == 0,
+                "headroom: shared memory from another version of headroom, or of something else");
+    Parts parts;
+    fetch_parts(handle, parts);
+    hr_device_ptr base = HR_NULL;
+    hr_status status = hr_shared_open(device, parts.list.data(), parts.list.size(), &base);
+    TORCH_CHECK(status == HR_OK,
+                "headroom: cannot map shared GPU memory: ", hr_status_message(status), ": ",
+                hr_last_error());
+    return pointer_to(base);
+}
+
+std::shared_ptr<void> SharedIn::open(hr_device *device, c10::DeviceIndex index,
+                                     const std::string &handle)
+{
+    std::lock_guard<std::mutex> hold(lock_);
+    Key key{index, handle};
+    auto found = opened_.find(key);
+    if (found != opened_.end())
+        if (std::shared_ptr<void> already = found->second.lock())
+            return already;
+    bool is_plain = is_kind(handle, plain_kind);
+    TORCH_CHECK(is_plain || is_kind(handle, virtual_kind),
+                "unexpected or illformed shareable handle type");
+    void *base = is_plain ? open_plain(handle) : open_virtual(device, handle);
+    const int process_id = getpid();
+    // Closed under the lock: the same memory must not be opened again in between.
+    std::shared_ptr<void> opened(base, [this, device, key, is_plain, process_id](void *pointer) {
+        if (getpid() != process_id)
+            return; // a fork's copy: the parent's to close
+        std::lock_guard<std::mutex> hold_again(lock_);
+        if (is_plain) {
+            close_plain(key.first, pointer);
+        } else {
+            (void)device->table->synchronize(device->context); // work that uses it may be queued
+            (void)hr_shared_close(device, address_of(pointer));
+        }
+        auto entry = opened_.find(key);
+        if (entry != opened_.end() && entry->second.expired())
+            opened_.erase(entry);
+    });
+    opened_[key] = opened;
+    return opened;
+}
+
+} // namespace headroom_torch

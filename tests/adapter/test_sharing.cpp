@@ -1,0 +1,185 @@
+// test_sharing.cpp - memory of one process in another, and handles that are none.
+#include <cstring>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "adapter_fixture.h"
+
+static const Setup on_host{"torch", "expandable_segments:True", 1, 1 * GiB, Kind::host};
+
+static void plain_memory_is_shared_by_the_runtime_in_pytorchs_own_form(void **)
+{
+    Adapter &adapter = new_adapter();
+    void *first = adapter.raw_alloc(2 * MiB);
+    void *second = adapter.raw_alloc(2 * MiB);
+    auto handle = adapter.shareIpcHandle(second);
+    assert_int_equal(handle.offset, 2 * MiB);
+    assert_int_equal(handle.handle.size(), 66);
+    assert_int_equal(handle.handle[1], 'c');
+    {
+        auto base = adapter.getIpcDevPtr(handle.handle);
+        auto again = adapter.getIpcDevPtr(adapter.shareIpcHandle(first).handle);
+        assert_ptr_equal(base.get(), first);
+        assert_ptr_equal(base.get(), again.get());
+        assert_int_equal(stand_in().opened_handles, 1);
+    }
+    assert_int_equal(stand_in().closed_handles, 1);
+    auto base = adapter.getIpcDevPtr(handle.handle); // once more
+    assert_int_equal(stand_in().opened_handles, 2);
+    stand_in().is_unloading = true; // nobody can be told
+    base.reset();
+    stand_in().is_unloading = false;
+    base = adapter.getIpcDevPtr(handle.handle);
+    assert_int_equal(stand_in().opened_handles, 3);
+    adapter.raw_delete(first);
+    adapter.raw_delete(second);
+}
+
+static bool can_fetch_descriptors(Adapter &adapter, const std::string &handle)
+{
+    std::string text = text_of<c10::Error>([&] { adapter.getIpcDevPtr(handle); });
+    assert_true(text.empty() || contains(text, "pidfd_getfd"));
+    return text.empty();
+}
+
+static void virtual_memory_is_shared_by_descriptors_and_mapped_once(void **)
+{
+    for (const char *engine : {"torch", "headroom"}) {
+        Setup setup = on_host;
+        setup.engine = engine;
+        Adapter &adapter = new_adapter(setup);
+        auto *before = static_cast<char *>(adapter.raw_alloc(3 * MiB));
+        auto *block = static_cast<char *>(adapter.raw_alloc(50 * MiB));
+        std::memset(block, 17, 50 * MiB);
+        auto handle = adapter.shareIpcHandle(block);
+        auto inside = adapter.shareIpcHandle(block + 4096);
+        assert_true(handle.handle == inside.handle);
+        assert_int_equal(inside.offset - handle.offset, 4096);
+        if (!can_fetch_descriptors(adapter, handle.handle))
+            skip();
+        auto base = adapter.getIpcDevPtr(handle.handle);
+        assert_ptr_equal(base.get(), adapter.getIpcDevPtr(inside.handle).get());
+        char *seen = static_cast<char *>(base.get()) + handle.offset;
+        assert_ptr_not_equal(seen, block);
+        assert_int_equal(seen[0], 17);
+        assert_int_equal(seen[50 * MiB - 1], 17);
+        seen[4096] = 99;
+        assert_int_equal(block[4096], 99);
+        // Freed by its owner, the receiver still has it; sharing anew is another sharing.
+        adapter.raw_delete(block);
+        assert_int_equal(seen[4096], 99);
+        base.reset();
+        auto *next = static_cast<char *>(adapter.raw_alloc(50 * MiB));
+        auto next_handle = adapter.shareIpcHandle(next);
+        assert_true(next_handle.handle != handle.handle);
+        adapter.raw_delete(next);
+        adapter.raw_delete(before);
+        adapter.emptyCache();
+        assert_int_equal(adapter.getDeviceStats(0).reserved_bytes[0].current, 0);
+        assert_true(contains(text_of<c10::Error>([&] { adapter.getIpcDevPtr(next_handle.handle); }),
+                             "cannot "));
+    }
+}
+
+// A graph's pool is put back: what was shared of it is shared no more, and the next block there is
+// another one.
+static void a_block_that_a_checkpoint_takes_back_is_shared_no_more(void **)
+{
+    const MempoolId_t graph{1, 0};
+    for (const char *engine : {"torch", "headroom"}) {
+        Setup setup = on_host;
+        setup.engine = engine;
+        Adapter &adapter = new_adapter(setup);
+        adapter.beginAllocateToPool(0, graph, [](cudaStream_t) { return true; });
+        adapter.raw_delete(adapter.raw_alloc(80 * MiB));
+        auto state = adapter.getCheckpointState(0, graph);
+        void *block = adapter.raw_alloc(20 * MiB);
+        auto handle = adapter.shareIpcHandle(block);
+        auto delta = adapter.setCheckpointPoolState(0, state);
+        assert_int_equal(delta.ptrs_freed.size(), 1);
+        void *larger = adapter.raw_alloc(80 * MiB);
+        assert_ptr_equal(larger, block);
+        assert_true(adapter.shareIpcHandle(larger).handle.size() > handle.handle.size());
+        adapter.raw_delete(larger);
+        adapter.endAllocateToPool(0, graph);
+        adapter.releasePool(0, graph);
+    }
+}
+
+// The receiver is a process that knows nothing of the sender but the handle.
+static void another_process_sees_the_bytes(void **)
+{
+    int down[2], up[2];
+    assert_int_equal(pipe(down), 0);
+    assert_int_equal(pipe(up), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        char text[4096];
+        uint64_t offset = 0;
+        ssize_t got = read(down[0], &offset, sizeof offset);
+        got = got > 0 ? read(down[0], text, sizeof text) : -1;
+        Adapter &adapter = new_adapter(on_host);
+        int answer = -1;
+        try {
+            auto base = adapter.getIpcDevPtr(std::string(text, static_cast<size_t>(got)));
+            answer = static_cast<char *>(base.get())[offset];
+        } catch (const c10::Error &error) {
+            answer = contains(error.what(), "not permitted") ? -2 : -1;
+        }
+        _exit(write(up[1], &answer, sizeof answer) == sizeof answer ? 0 : 1);
+    }
+    Adapter &adapter = new_adapter(on_host);
+    auto *block = static_cast<char *>(adapter.raw_alloc(5 * MiB));
+    std::memset(block, 42, 5 * MiB);
+    auto handle = adapter.shareIpcHandle(block);
+    auto offset = static_cast<uint64_t>(handle.offset);
+    assert_int_equal(write(down[1], &offset, sizeof offset), sizeof offset);
+    assert_int_equal(write(down[1], handle.handle.data(), handle.handle.size()),
+                     handle.handle.size());
+    int answer = 0, status = -1;
+    assert_int_equal(read(up[0], &answer, sizeof answer), sizeof answer);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    for (int end : {down[0], down[1], up[0], up[1]})
+        close(end);
+    adapter.raw_delete(block);
+    if (answer == -2)
+        skip(); // this kernel forbids it, and we were told so
+    assert_int_equal(answer, 42);
+}
+
+static void handles_that_are_none_are_refused_in_words(void **)
+{
+    Adapter &adapter = new_adapter(on_host);
+    auto refusal = [&](const std::string &handle) {
+        return text_of<c10::Error>([&] { adapter.getIpcDevPtr(handle); });
+    };
+    assert_true(contains(refusal(""), "illformed shareable handle"));
+    assert_true(contains(refusal("\1"), "illformed shareable handle"));
+    assert_true(contains(refusal("\1cabc"), "illformed shareable handle"));
+    assert_true(contains(refusal("\1eabc"), "illformed shareable handle"));
+    assert_true(contains(refusal("\1hnobody"), "another version"));
+    assert_true(contains(refusal("\1hhrm1123"), "cut off"));
+    void *block = adapter.raw_alloc(1 * MiB);
+    std::string handle = adapter.shareIpcHandle(block).handle;
+    assert_true(contains(refusal(handle.substr(0, handle.size() - 1)), "cut off"));
+    std::string gone = handle;
+    int32_t nobody = 0x3fffffff; // more than a kernel gives out
+    std::memcpy(&gone[14], &nobody, sizeof nobody);
+    assert_true(contains(refusal(gone), "is not to be found here"));
+    adapter.raw_delete(block);
+}
+
+int main()
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_process_sees_the_bytes), // while the child may still open some
+        cmocka_unit_test(plain_memory_is_shared_by_the_runtime_in_pytorchs_own_form),
+        cmocka_unit_test(virtual_memory_is_shared_by_descriptors_and_mapped_once),
+        cmocka_unit_test(handles_that_are_none_are_refused_in_words),
+        cmocka_unit_test(a_block_that_a_checkpoint_takes_back_is_shared_no_more),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
