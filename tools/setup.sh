@@ -29,6 +29,7 @@ test|command|clang|clang|the second compiler
 test|clang_runtime|fuzzer|@clang_runtime|sanitizers and fuzzing with clang
 test|cxx_compiler|c++|g++|the public headers as C++11, and the adapter for PyTorch
 test|command|python3|python3|the checks and the command-line tests
+test|python_module|ensurepip|python3-venv|the Python package, installed in an environment of its own
 test|command|nm|binutils|the check of exported symbols
 test|command|gzip|gzip|compressed recordings, in tests
 test|command|xz|xz-utils|compressed recordings, in tests
@@ -93,6 +94,7 @@ is_there() {
     command) have "$2" ;;
     any_of) has_any_of "$2" ;;
     module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;
+    python_module) have python3 && python3 -c "import $2" 2>/dev/null ;;
     c_compiler | cxx_compiler | cmake_3_22 | clang_runtime) "has_$1" ;;
     *) echo "setup: no way to look for '$1'" >&2; exit 2 ;;
     esac

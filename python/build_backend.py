@@ -1,0 +1,243 @@
+"""build_backend.py - `pip install ./python`, without anything from the network.
+
+A build backend of our own (PEP 517 and 660), because there is little to do and nobody to ask: the
+libraries come from CMake, the rest is copied. A wheel holds
+
+    headroom/            the package
+    headroom/_lib        libheadroom, libheadroom-analysis and libheadroom-torch, by their sonames
+    headroom/_include    the public headers
+    headroom/_adapter    the adapter's sources, compiled on the user's machine against their torch
+    (scripts) headroom   the program
+
+CMake's build folder is ../build, or $HEADROOM_BUILD_DIR. It is made if it is not there, and brought
+up to date, which takes no time if it is. In a source distribution the C tree lies beside this file,
+in native/.
+"""
+import base64
+import hashlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NATIVE = HERE / "native" if (HERE / "native").is_dir() else HERE.parent
+NAME = "headroom"
+LIBRARIES = ("headroom", "headroom-analysis", "headroom-torch")
+
+# What of the C tree goes into a source distribution, as native/.
+NATIVE_PARTS = ("CMakeLists.txt", "LICENSE", "include", "src", "cli", "cmake", "adapters",
+                "completions", "docs/man", "examples")
+
+
+class BuildError(Exception):
+    """The package cannot be built, and why."""
+
+
+def _version():
+    text = (NATIVE / "include/headroom/version.h").read_text(encoding="utf-8")
+    return re.search(r'#define HR_VERSION_STRING "([^"]+)"', text).group(1)
+
+
+def _metadata():
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    return f"""Metadata-Version: 2.1
+Name: {NAME}
+Version: {_version()}
+Summary: GPU memory that does not lie to you: the doctor, recordings, and an allocator for PyTorch
+License: MIT
+Requires-Python: >=3.9
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: Python :: 3
+Description-Content-Type: text/markdown
+
+{readme}"""
+
+
+def _program():
+    """The program's name in a wheel."""
+    return f"{NAME}-{_version()}.data/scripts/headroom"
+
+
+def _tag():
+    platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
+    return f"py3-none-{platform}"
+
+
+def _wheel_file():
+    return f"""Wheel-Version: 1.0
+Generator: headroom build_backend
+Root-Is-Purelib: false
+Tag: {_tag()}
+"""
+
+
+def _run(command):
+    """Runs a command; its output goes where pip shows it."""
+    print("+", " ".join(str(word) for word in command), flush=True)
+    try:
+        subprocess.run([str(word) for word in command], check=True, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise BuildError(f"{command[0]} is needed to build the libraries and is not in PATH "
+                         "(tools/setup.sh build installs it)") from None
+    except subprocess.CalledProcessError as error:
+        raise BuildError(f"{command[0]} failed with status {error.returncode}; what it said is "
+                         "above") from None
+
+
+def _built():
+    """The build folder, with the libraries and the program up to date."""
+    folder = Path(os.environ.get("HEADROOM_BUILD_DIR") or NATIVE / "build").absolute()
+    if not (folder / "CMakeCache.txt").is_file():
+        generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+        _run(["cmake", "-S", NATIVE, "-B", folder, *generator, "-DCMAKE_BUILD_TYPE=Release",
+              "-DHR_TESTS=OFF", "-DHR_BENCH=OFF"])
+    jobs = str(len(os.sched_getaffinity(0)))
+    _run(["cmake", "--build", folder, "--target", "program", "--parallel", jobs])
+    return folder
+
+
+def _has_torch_support():
+    """Whether the tree has libheadroom-torch."""
+    return any((NATIVE / "adapters/torch/support").glob("*.c"))
+
+
+def _native_files():
+    """(name in the wheel, path) of what CMake built, and the headers and sources."""
+    build = _built()
+    soname_end = ".".join(_version().split(".")[:2])
+    for name in LIBRARIES:
+        file_name = f"lib{name}.so.{soname_end}"
+        if (build / file_name).is_file():
+            yield f"{NAME}/_lib/{file_name}", build / file_name
+        elif name != "headroom-torch" or _has_torch_support():
+            raise BuildError(f"the build made no {file_name} in {build}")
+    for header in sorted((NATIVE / "include/headroom").glob("*.h")):
+        yield f"{NAME}/_include/headroom/{header.name}", header
+    adapter = NATIVE / "adapters/torch"
+    for source in sorted(adapter.glob("*.cpp")) + sorted(adapter.rglob("*.h")):
+        yield f"{NAME}/_adapter/{source.relative_to(adapter).as_posix()}", source
+    yield _program(), build / "headroom"
+
+
+def _package_files():
+    """(name in the wheel, path) of the Python."""
+    for path in sorted((HERE / NAME).rglob("*")):
+        name = path.relative_to(HERE).as_posix()
+        if path.is_file() and "__pycache__" not in name and \
+                not name.startswith((f"{NAME}/_lib/", f"{NAME}/_include/", f"{NAME}/_adapter/")):
+            yield name, path
+
+
+class _Wheel:
+    """A wheel as it is written; remembers what RECORD must say."""
+
+    def __init__(self, folder):
+        self.name = f"{NAME}-{_version()}-{_tag()}.whl"
+        self._zip = zipfile.ZipFile(Path(folder) / self.name, "w", zipfile.ZIP_DEFLATED)
+        self._record = []
+        self._info = f"{NAME}-{_version()}.dist-info"
+
+    def add(self, name, content, is_program=False):
+        """One file."""
+        entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+        entry.external_attr = (0o100755 if is_program else 0o100644) << 16
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        self._zip.writestr(entry, content)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+        self._record.append(f"{name},sha256={digest},{len(content)}\n")
+
+    def end(self):
+        """The metadata, RECORD last."""
+        for name, content in _info_files():
+            self.add(f"{self._info}/{name}", content)
+        record = f"{self._info}/RECORD"
+        self.add(record, ("".join(self._record) + f"{record},,\n").encode())
+        self._zip.close()
+
+
+def _info_files():
+    """What *.dist-info holds besides RECORD."""
+    return [("METADATA", _metadata().encode()), ("WHEEL", _wheel_file().encode()),
+            ("LICENSE", (NATIVE / "LICENSE").read_bytes())]
+
+
+def _write_wheel(folder, files):
+    if not sys.platform.startswith("linux"):
+        raise BuildError(f"headroom runs on Linux, and this is {sys.platform}")
+    files = list(files)  # what fails, fails before there is half a wheel
+    wheel = _Wheel(folder)
+    for name, source in files:
+        content = source if isinstance(source, bytes) else source.read_bytes()
+        wheel.add(name, content, is_program="/scripts/" in name or "/_lib/" in name)
+    wheel.end()
+    return wheel.name
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """PEP 517."""
+    files = [*_package_files(), *_native_files()]
+    return _write_wheel(wheel_directory, files)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """PEP 660: the package is used from the checkout, and the libraries from where they are built,
+    which has to be ../build; so is the program, which finds what it needs from there."""
+    program = shlex.quote(str(_built() / "headroom"))
+    return _write_wheel(wheel_directory, [
+        (f"__editable__.{NAME}.pth", f"{HERE}\n".encode()),
+        (_program(), f'#!/bin/sh\nexec {program} "$@"\n'.encode())])
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """PEP 517: so that pip can ask without building."""
+    info = f"{NAME}-{_version()}.dist-info"
+    folder = Path(metadata_directory) / info
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in _info_files():
+        (folder / name).write_bytes(content)
+    return info
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    """Nothing."""
+    return []
+
+
+get_requires_for_build_editable = get_requires_for_build_sdist = get_requires_for_build_wheel
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """PEP 517: the Python and the C tree, from which a wheel can be built anywhere."""
+    stem = f"{NAME}-{_version()}"
+
+    def plain(entry):
+        if "__pycache__" in entry.name:
+            return None
+        entry.uid = entry.gid = entry.mtime = 0
+        entry.uname = entry.gname = ""
+        return entry
+
+    file_name = f"{stem}.tar.gz"
+    with tarfile.open(Path(sdist_directory) / file_name, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        for name, path in [("pyproject.toml", HERE / "pyproject.toml"),
+                           ("README.md", HERE / "README.md"),
+                           ("build_backend.py", HERE / "build_backend.py"), *_package_files()]:
+            tar.add(path, f"{stem}/{name}", recursive=False, filter=plain)
+        for part in NATIVE_PARTS:
+            tar.add(NATIVE / part, f"{stem}/native/{part}", filter=plain)
+        content = _metadata().encode()
+        entry = tarfile.TarInfo(f"{stem}/PKG-INFO")
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    return file_name

@@ -1,0 +1,236 @@
+"""_library.py - the C libraries, as Python sees them.
+
+Loaded at the first use and not at import: a process that only imports the package pays nothing. What
+the libraries find comes back as the JSON that report.h writes, so that no struct of results has to be
+described here a second time; only options are structs.
+"""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from typing import Any, Dict, List, Optional, Union
+
+from . import _paths
+
+Size = Union[int, str]
+
+
+class HeadroomError(RuntimeError):
+    """Something could not be done; the text says what was expected and what was found. `status` is
+    the name of the library's status ("HR_ERR_CORRUPT_FILE"), or None where it was not the library
+    that failed."""
+
+    def __init__(self, message: str, status: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+HeadroomError.__module__ = "headroom"  # where people find it
+
+
+_WRITE = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+class _Output(ctypes.Structure):
+    _fields_ = [("context", ctypes.c_void_p), ("write", _WRITE)]
+
+
+class _ReportForm(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("is_json", ctypes.c_bool),
+                ("has_colour", ctypes.c_bool), ("has_utf8", ctypes.c_bool),
+                ("width_columns", ctypes.c_uint), ("most_rows", ctypes.c_size_t),
+                ("has_stacks", ctypes.c_bool), ("file", ctypes.c_char_p),
+                ("other_file", ctypes.c_char_p)]
+
+
+class DoctorOptions(ctypes.Structure):
+    """hr_doctor_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("card_bytes", ctypes.c_uint64),
+                ("torch_version", ctypes.c_char_p), ("progress", ctypes.c_void_p),
+                ("progress_context", ctypes.c_void_p)]
+
+
+class StatsOptions(ctypes.Structure):
+    """hr_stats_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("torch_version", ctypes.c_char_p),
+                ("most_usages", ctypes.c_size_t), ("without_summary", ctypes.c_bool)]
+
+
+class VerifyOptions(ctypes.Structure):
+    """hr_verify_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("torch_version", ctypes.c_char_p),
+                ("expect_path", ctypes.c_char_p), ("progress", ctypes.c_void_p),
+                ("progress_context", ctypes.c_void_p)]
+
+
+class ReplayRun(ctypes.Structure):
+    """hr_replay_run"""
+    _fields_ = [("policy", ctypes.c_char_p), ("conf", ctypes.c_char_p)]
+
+
+class ReplayOptions(ctypes.Structure):
+    """hr_replay_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("runs", ctypes.POINTER(ReplayRun)),
+                ("run_count", ctypes.c_size_t), ("torch_version", ctypes.c_char_p),
+                ("device", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
+                ("find_smallest_card", ctypes.c_bool), ("empty_cache", ctypes.c_int),
+                ("empty_cache_every", ctypes.c_uint64), ("progress", ctypes.c_void_p),
+                ("progress_context", ctypes.c_void_p)]
+
+
+class TuneOptions(ctypes.Structure):
+    """hr_tune_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("card_bytes", ctypes.c_uint64),
+                ("torch_version", ctypes.c_char_p), ("device", ctypes.c_int),
+                ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
+
+
+BUSIEST_DEVICE = -2
+
+_P = ctypes.c_void_p
+_OUT = ctypes.POINTER(ctypes.c_void_p)
+_REPORT = [_P, ctypes.POINTER(_ReportForm), ctypes.POINTER(_Output)]
+_SIGNATURES: Dict[str, tuple] = {
+    "hr_recording_open": (ctypes.c_int, [ctypes.c_char_p, _P, _OUT]),
+    "hr_recording_open_memory": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_size_t, _P, _OUT]),
+    "hr_recording_close": (None, [_P]),
+    "hr_recording_stats_make": (ctypes.c_int, [_P, ctypes.POINTER(StatsOptions), _OUT]),
+    "hr_recording_stats_free": (None, [_P]),
+    "hr_recording_verify": (ctypes.c_int, [_P, ctypes.POINTER(VerifyOptions), _OUT]),
+    "hr_verify_result_free": (None, [_P]),
+    "hr_recording_replay": (ctypes.c_int, [_P, ctypes.POINTER(ReplayOptions), _OUT]),
+    "hr_replay_report_free": (None, [_P]),
+    "hr_recording_tune": (ctypes.c_int, [_P, ctypes.POINTER(TuneOptions), _OUT]),
+    "hr_tune_report_free": (None, [_P]),
+    "hr_recordings_diff": (ctypes.c_int, [_P, _P, _OUT]),
+    "hr_diff_report_free": (None, [_P]),
+    "hr_doctor_file": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(DoctorOptions), _OUT]),
+    "hr_doctor_text": (ctypes.c_int,
+                       [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(DoctorOptions), _OUT]),
+    "hr_doctor_recording": (ctypes.c_int, [_P, ctypes.POINTER(DoctorOptions), _OUT]),
+    "hr_diagnosis_free": (None, [_P]),
+    "hr_report_stats": (ctypes.c_int, _REPORT),
+    "hr_report_verify": (ctypes.c_int, _REPORT),
+    "hr_report_replay": (ctypes.c_int, _REPORT),
+    "hr_report_tune": (ctypes.c_int, _REPORT),
+    "hr_report_diff": (ctypes.c_int, _REPORT),
+    "hr_report_doctor": (ctypes.c_int, _REPORT),
+}
+_CORE_SIGNATURES: Dict[str, tuple] = {
+    "hr_last_error": (ctypes.c_char_p, []),
+    "hr_status_name": (ctypes.c_char_p, [ctypes.c_int]),
+    "hr_status_message": (ctypes.c_char_p, [ctypes.c_int]),
+    "hr_parse_size": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]),
+}
+
+_lock = threading.Lock()
+_loaded: Dict[str, ctypes.CDLL] = {}
+
+
+def load(name: str) -> ctypes.CDLL:
+    """lib<name>.so, which stays loaded. libheadroom comes first: the others need it, and find it by
+    its soname once it is there, wherever they lie."""
+    if name != "headroom":
+        load("headroom")
+    with _lock:
+        if name not in _loaded:
+            path = _paths.library_file(name)
+            if path is None:
+                folders = ", ".join(str(folder) for folder in _paths.library_folders())
+                hint = "; run make there first" if _paths.is_checkout() else ""
+                raise HeadroomError(f"lib{name}.so of version {_paths.version()} is not in "
+                                    f"{folders}{hint}")
+            try:
+                library = ctypes.CDLL(str(path))
+            except OSError as error:
+                raise HeadroomError(f"{path} cannot be loaded: {error}") from None
+            signatures = {"headroom": _CORE_SIGNATURES, "headroom-analysis": _SIGNATURES}
+            for function, (result, arguments) in signatures.get(name, {}).items():
+                getattr(library, function).restype = result
+                getattr(library, function).argtypes = arguments
+            _loaded[name] = library
+        return _loaded[name]
+
+
+def analysis() -> ctypes.CDLL:
+    """libheadroom-analysis."""
+    return load("headroom-analysis")
+
+
+def check(status: int) -> None:
+    """Raises what the library says about a status that is not HR_OK."""
+    if status == 0:
+        return
+    core = load("headroom")
+    text = core.hr_last_error().decode("utf-8", "replace")
+    raise HeadroomError(text or core.hr_status_message(status).decode(),
+                        core.hr_status_name(status).decode())
+
+
+def made_by(function: str, *arguments: Any) -> ctypes.c_void_p:
+    """What a function of the analysis library makes: its last argument is where it stores it."""
+    out = ctypes.c_void_p()
+    check(getattr(analysis(), function)(*arguments, ctypes.byref(out)))
+    return out
+
+
+def made_from_file(function: str, path: str, *arguments: Any, shown: Optional[str] = None
+                   ) -> ctypes.c_void_p:
+    """As made_by(), of a function that reads a file: what fails names it, as `shown`."""
+    try:
+        return made_by(function, encoded(path), *arguments)
+    except HeadroomError as error:
+        if str(error).startswith(f"{path}: "):
+            raise
+        raise HeadroomError(f"{shown or path}: {error}", error.status) from None
+
+
+def size_bytes(size: Optional[Size]) -> int:
+    """A size as people give it, 24 * 2**30 or "24GiB"; None is 0."""
+    if size is None:
+        return 0
+    if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 2**64:
+        return size
+    value = ctypes.c_uint64()
+    if not isinstance(size, str) or \
+            load("headroom").hr_parse_size(size.encode(), ctypes.byref(value)) != 0 or \
+            value.value == 0:
+        raise ValueError(f"a size is a number of bytes or a text like '24GiB', not {size!r}")
+    return value.value
+
+
+def encoded(text: Union[None, str, "os.PathLike[str]"]) -> Optional[bytes]:
+    """A text or a path as C takes it; None stays."""
+    if text is None:
+        return None
+    given = os.fsencode(text)
+    if b"\0" in given:
+        raise ValueError(f"a zero byte in {text!r}")
+    return given
+
+
+def report(function: str, result: ctypes.c_void_p, *, is_json: bool, file: Optional[str] = None,
+           other_file: Optional[str] = None, width_columns: int = 0) -> str:
+    """The report on a result, as JSON or as text for people."""
+    pieces: List[bytes] = []
+
+    def write(_context: Any, address: Any, length: int) -> bool:
+        pieces.append(ctypes.string_at(address, length))
+        return True
+
+    output = _Output(None, _WRITE(write))
+    form = _ReportForm(struct_size=ctypes.sizeof(_ReportForm), is_json=is_json, has_utf8=False,
+                       width_columns=width_columns, file=encoded(file),
+                       other_file=encoded(other_file))
+    check(getattr(analysis(), function)(result, ctypes.byref(form), ctypes.byref(output)))
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def report_data(function: str, free: str, result: ctypes.c_void_p, **form: Any) -> Dict[str, Any]:
+    """The JSON report on a result, as data; the result is freed."""
+    try:
+        return json.loads(report(function, result, is_json=True, **form))
+    finally:
+        getattr(analysis(), free)(result)

@@ -1,0 +1,376 @@
+"""headroom.torch.install(), from a stand-in for torch to a real compiler and back."""
+import os
+import shutil
+import sys
+import time
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from world import World, compiler  # noqa: E402
+
+INSTALL = "import headroom.torch; print(headroom.torch.install({}))"
+
+
+class Installing(unittest.TestCase):
+    """Each in a world of its own."""
+
+    def setUp(self):
+        self.world = World()
+        self.addCleanup(self.world.close)
+
+    def install(self, arguments="", **environment):
+        """What one call returns, as text, and what it wrote to standard error."""
+        return self.world.run(INSTALL.format(arguments), **environment)
+
+    def test_the_adapter_is_compiled_once_and_kept(self):
+        shown, errors = self.install()
+        self.assertEqual(shown, "headroom via adapter")
+        self.assertRegex(errors, r"^headroom: compiling the adapter for torch 2\.11\.0, once; about "
+                                 r"30 s\nheadroom: compiled the adapter after \d+ s$")
+        self.assertEqual(self.install(), ("headroom via adapter", ""))
+        self.assertEqual(self.world.compilations(), 1)
+        self.assertEqual(self.world.cache.stat().st_mode & 0o777, 0o700)
+        self.assertEqual([path for path in self.world.cache.iterdir()
+                          if path.suffix not in (".so", ".lock")], [])
+
+    def test_name_and_gate_reach_the_adapter(self):
+        for arguments, told in (("'headroom:rescue'", "headroom:rescue 0"),
+                                ("'torch', gate=False", "torch 1")):
+            shown, _ = self.world.run(INSTALL.format(arguments)
+                                      + "; print(headroom.torch.stats()['installed'])")
+            self.assertEqual(shown.splitlines()[1].rsplit(" ", 1)[0], told)
+
+    def test_of_a_profiler_the_adapter_knows_and_the_gate_gives_way_once(self):
+        code = """
+            import ctypes, sys, types, torch
+            started = []
+            def start(*_): started.append(headroom.torch.stats()["expects_profilers"])
+            for name in ("torch._C._autograd", "torch.autograd.profiler"):
+                sys.modules[name] = types.SimpleNamespace(_enable_profiler=start)
+            import headroom.torch
+            headroom.torch.install({})
+            before = headroom.torch.stats()["expects_profilers"]
+            for _ in range(2):
+                sys.modules["torch.autograd.profiler"]._enable_profiler(1)
+            sys.modules["torch._C._autograd"]._enable_profiler(1)
+            from headroom.torch._state import support_library
+            print(before, started,
+                  ctypes.c_int.in_dll(support_library(), "fake_gates_removed").value)
+            """
+        for arguments, removed in (("'headroom:rescue'", 1), ("'headroom:rescue', gate=False", 0),
+                                   ("'headroom'", 0)):
+            shown, errors = self.world.run(code.format(arguments))
+            self.assertEqual(shown, f"0 [1, 1, 1] {removed}")
+            self.assertEqual(errors.count("gives way to the profiler"), removed)
+
+    def test_where_a_start_cannot_be_seen_the_adapter_asks_always(self):
+        for told in ("", """
+            import sys, types
+            sys.modules["torch._C._autograd"] = types.SimpleNamespace(_enable_profiler=print)
+            sys.modules["torch.autograd.profiler"] = types.SimpleNamespace(
+                _enable_profiler=print, _is_profiler_enabled=True)
+            """):
+            code = told + """
+            import headroom.torch
+            headroom.torch.install()
+            print(headroom.torch.stats()["expects_profilers"])
+            """
+            self.assertEqual(self.world.run(code)[0], "1")
+
+    def test_quiet_is_quiet(self):
+        self.assertEqual(self.install("quiet=True"), ("headroom via adapter", ""))
+
+    def test_sixteen_processes_compile_once(self):
+        started = [self.world.start(INSTALL.format("")) for _ in range(16)]
+        for process in started:
+            output, errors = process.communicate(timeout=100)
+            self.assertEqual((output.strip(), process.returncode), ("headroom via adapter", 0),
+                             errors)
+        self.assertEqual(self.world.compilations(), 1)
+
+    def test_without_flock_they_still_compile_once(self):
+        code = """
+            import errno, fcntl
+            def refuse(*_): raise OSError(errno.ENOLCK, "no locks available")
+            fcntl.flock = refuse
+            """ + INSTALL.format("")
+        started = [self.world.start(code) for _ in range(4)]
+        for process in started:
+            output, errors = process.communicate(timeout=100)
+            self.assertEqual(output.strip(), "headroom via adapter", errors)
+        self.assertEqual(self.world.compilations(), 1)
+        self.assertEqual(list(self.world.cache.glob("*.busy")), [])
+
+    def test_a_dead_holder_without_flock_is_passed_over(self):
+        code = """
+            import errno, fcntl, os, socket, subprocess
+            def refuse(*_): raise OSError(errno.ENOLCK, "no locks available")
+            fcntl.flock = refuse
+            from headroom.torch import _cache
+            from pathlib import Path
+            gone = subprocess.Popen(["true"]); gone.wait()
+            Path("it.busy").write_text(f"{socket.gethostname()} {gone.pid}")
+            with _cache.lock(Path("it"), wait_seconds=5) as beat:
+                beat(); print("held")
+            Path("it.busy").write_text(f"{socket.gethostname()} {os.getpid()}")
+            try:
+                with _cache.lock(Path("it"), wait_seconds=0.3): print("taken from the living")
+            except _cache.CacheError as error: print(error)
+            """
+        shown, _ = self.world.run(code)
+        self.assertEqual(shown, "held\nanother process has held it.* for 0 s")
+
+    def test_what_is_kept_depends_on_torch_compiler_and_sources(self):
+        self.install()
+        self.install(CXX=compiler())
+        (self.world.adapter / "fake_adapter.cpp").write_text(
+            (self.world.adapter / "fake_adapter.cpp").read_text() + "// changed\n")
+        self.install()
+        self.install(FAKE_TORCH_VERSION="2.11.0+cu131")
+        self.assertEqual(len(self.world.adapters()), 4)
+
+    def test_a_machine_without_compiler_uses_what_was_compiled(self):
+        self.install()
+        shown, _ = self.install(CXX="no-such-compiler")
+        self.assertEqual(shown, "headroom via adapter")
+
+    def test_without_a_compiler_the_line_says_so_and_pytorchs_own_stays(self):
+        shown, errors = self.install(CXX="no-such-compiler")
+        self.assertEqual(errors, "headroom: there is no C++ compiler 'no-such-compiler', which CXX "
+                                 "names: PyTorch's own allocator stays")
+        self.assertTrue(shown.startswith("pytorch ("), shown)
+        empty = self.world.path / "empty"
+        empty.mkdir()
+        _, errors = self.install(CXX=None, PATH=str(empty))
+        self.assertIn("there is no C++ compiler (CXX is not set; c++, g++, clang++ are not in PATH)",
+                      errors)
+
+    def test_without_cudas_headers_the_line_says_which(self):
+        shutil.rmtree(self.world.cuda / "include/crt")
+        code = "from headroom.torch import _compile; _compile._cuda_folders = lambda _: [" \
+               f"_compile.Path({str(self.world.cuda / 'include')!r})]; " + INSTALL.format("")
+        _, errors = self.world.run(code)
+        self.assertEqual(errors, "headroom: CUDA's header crt/host_defines.h is missing: set "
+                         "CUDA_HOME to a CUDA 13 toolkit, or pip install nvidia-cuda-crt: PyTorch's "
+                         "own allocator stays")
+
+    def test_cudas_headers_are_found_in_the_wheels_beside_torch(self):
+        for package, names in (("cu13", ["cuda.h", "cuda_runtime_api.h"]),
+                               ("elsewhere", ["crt/host_defines.h", "crt/host_config.h"])):
+            for name in names:
+                target = self.world.site / "nvidia" / package / "include" / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(self.world.cuda / "include" / name, target)
+        shown, errors = self.install(CUDA_HOME=None)
+        self.assertEqual(shown, "headroom via adapter", errors)
+
+    def test_headers_of_another_cuda_are_not_taken(self):
+        header = self.world.cuda / "include/cuda_runtime_api.h"
+        header.write_text("#define CUDART_VERSION 12080\n")
+        code = "from headroom.torch import _compile; _compile._cuda_folders = lambda _: [" \
+               f"_compile.Path({str(header.parent)!r})]; " + INSTALL.format("")
+        _, errors = self.world.run(code)
+        self.assertIn(f"({header.parent} is of CUDA 12, PyTorch of 13.0)", errors)
+
+    def test_without_torchs_headers_the_line_says_so(self):
+        shutil.rmtree(self.world.torch / "include")
+        _, errors = self.install()
+        self.assertIn("PyTorch's headers are missing: no c10/cuda/CUDACachingAllocator.h", errors)
+
+    def test_what_does_not_compile_leaves_a_log(self):
+        (self.world.adapter / "broken.cpp").write_text("int broken = no_such_thing;\n")
+        shown, errors = self.install()
+        self.assertTrue(shown.startswith("pytorch ("), shown)
+        self.assertIn("the adapter does not compile: ", errors)
+        self.assertIn("no_such_thing", errors)
+        log = Path(errors.split("(the whole log: ")[1].split(")")[0])
+        self.assertIn("broken.cpp", log.read_text())
+        self.assertEqual([path.name for path in self.world.cache.iterdir()
+                          if path.name.startswith("building-")], [])
+
+    def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_folder(self):
+        (self.world.path / "file").write_text("")
+        shown, errors = self.install(XDG_CACHE_HOME=str(self.world.path / "file"))
+        self.assertEqual(shown, "headroom via adapter")
+        instead = self.world.path / f"headroom-{os.geteuid()}"
+        self.assertRegex(errors, rf"(?m)^headroom: the cache cannot be used \(.*\): the adapter is "
+                                 rf"kept in {instead}$")
+        self.assertEqual(instead.stat().st_mode & 0o777, 0o700)
+
+    def test_a_cache_that_others_can_write_to_is_refused(self):
+        self.world.cache.mkdir(parents=True)
+        self.world.cache.chmod(0o777)
+        _, errors = self.install()
+        self.assertIn("is writable by others (mode 0777)", errors)
+        self.assertEqual(self.world.adapters(), [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder to another user")
+    def test_a_cache_of_another_user_is_refused(self):
+        self.world.cache.mkdir(parents=True, mode=0o700)
+        os.chown(self.world.cache, 12345, -1)
+        _, errors = self.install()
+        self.assertIn("belongs to user 12345, not to 0", errors)
+        self.assertEqual(self.world.adapters(), [])
+
+    def test_what_killed_builds_left_is_taken_away(self):
+        old, young = self.world.cache / "building-old", self.world.cache / "building-young"
+        for folder in (old, young):
+            folder.mkdir(parents=True, mode=0o700)
+        self.world.cache.chmod(0o700)
+        os.utime(old, (time.time() - 7200, time.time() - 7200))
+        self.install()
+        self.assertEqual((old.exists(), young.exists()), (False, True))
+
+    def test_an_adapter_that_cannot_be_loaded_is_compiled_again(self):
+        self.install()
+        kept = self.world.adapters()[0]
+        kept.write_text("this is no library")
+        os.utime(kept, (time.time() - 100, time.time() - 100))
+        shown, errors = self.install()
+        self.assertEqual(shown, "headroom via adapter")
+        self.assertIn("cannot be loaded and is compiled again", errors)
+
+    def test_an_adapter_for_another_torch_is_not_used(self):
+        _, errors = self.install(FAKE_TORCH_VERSION="2.11.1")
+        self.assertIn("was compiled for PyTorch 2.11.0, and this is 2.11.1", errors)
+
+
+class Refusing(unittest.TestCase):
+    """Nothing is compiled here: one world will do."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.world = World()
+        cls.world.run(INSTALL.format("quiet=True"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.world.close()
+
+    def error_of(self, code, **environment):
+        """The text of the InstallError that the code raises."""
+        shown, _ = self.world.run(f"""
+import headroom.torch, torch
+from headroom.torch import install
+try:
+    {code}
+except headroom.torch.InstallError as error:
+    print(error)
+""", **environment)
+        return shown
+
+    def test_too_late_is_an_error_that_says_so(self):
+        text = self.error_of("torch.cuda.state['initialized'] = True; install()")
+        self.assertTrue(text.startswith("too late: CUDA was started before"), text)
+
+    def test_another_allocator_in_force_is_an_error(self):
+        text = self.error_of("torch.cuda.memory.given = 1; install()")
+        self.assertIn("another allocator was already given to PyTorch", text)
+
+    def test_the_same_name_twice_is_no_error_and_another_one_is(self):
+        text = self.error_of("a = install(); assert install() is a; install('torch')")
+        self.assertEqual(text, "already installed: headroom via adapter; a process can have one "
+                               "allocator only, so 'torch' was not")
+        text = self.error_of("install(); install('pytorch')")
+        self.assertIn("already installed", text)
+
+    def test_what_headroom_run_chose_stands(self):
+        shown, errors = self.world.run(INSTALL.format("") + "; print(headroom.torch.install('torch'))",
+                                       HEADROOM_RUN_ALLOCATOR="headroom")
+        self.assertEqual(shown, "headroom via adapter\nheadroom via adapter")
+        self.assertEqual(errors, "headroom: headroom run chose headroom via adapter; "
+                                 "install('torch') changes nothing")
+
+    def test_pytorch_does_nothing(self):
+        shown, errors = self.world.run(INSTALL.format("'pytorch'")
+                                       + "; import sys; print('torch' in sys.modules)")
+        self.assertEqual((shown, errors), ("pytorch\nFalse", ""))
+
+    def test_disabled_does_nothing(self):
+        code = INSTALL.format("") + "; import sys; print('torch' in sys.modules)"
+        shown, errors = self.world.run(code, HEADROOM_DISABLE="1")
+        self.assertEqual((shown, errors), ("pytorch (HEADROOM_DISABLE is set)\nFalse", ""))
+        self.assertEqual(self.world.run(INSTALL.format(""), HEADROOM_DISABLE="0")[0],
+                         "headroom via adapter")
+
+    def test_an_unknown_name_is_an_error_that_lists_them(self):
+        shown, _ = self.world.run("""
+            from headroom.torch import install
+            for arguments in ({"allocator": "jemalloc"}, {"fallback": "hope"}):
+                try: install(**arguments)
+                except ValueError as error: print(error)
+            """)
+        self.assertEqual(shown, "allocator is one of pytorch, torch, headroom, headroom:rescue, "
+                         "headroom:tight, not 'jemalloc'\n"
+                         "fallback is one of pytorch, plain, error, not 'hope'")
+
+    def test_no_gpu_no_cuda_and_a_fork_leave_pytorchs_own_with_one_line(self):
+        stays = ": PyTorch's own allocator stays"
+        for environment, before, line in (
+                ({"FAKE_TORCH_DEVICES": "0"}, "", "there is no GPU here"),
+                ({"FAKE_TORCH_CUDA": ""}, "", "PyTorch 2.11.0+cu130 was built without CUDA"),
+                ({}, "import torch; torch.cuda.state['bad_fork'] = True; ",
+                 "this process was forked from one that had started CUDA, and cannot use it")):
+            shown, errors = self.world.run(before + INSTALL.format(""), **environment)
+            self.assertEqual((shown, errors), (f"pytorch ({line})", f"headroom: {line}{stays}"))
+            self.assertEqual(self.error_of(f"{before}install(fallback='error')", **environment),
+                             line)
+
+    def test_another_version_is_refused_in_one_line(self):
+        line = "the adapter is for PyTorch 2.11, and this is 2.4.1"
+        shown, errors = self.world.run(INSTALL.format(""), FAKE_TORCH_VERSION="2.4.1")
+        self.assertEqual((shown, errors), (f"pytorch ({line})",
+                                           f"headroom: {line}: PyTorch's own allocator stays"))
+
+    def test_the_plain_door_is_taken_where_it_is_asked_for(self):
+        code = INSTALL.format("'headroom:tight', fallback='plain'") + """
+import ctypes, torch, headroom._library
+library = headroom._library.load("headroom-torch")
+print(ctypes.create_string_buffer(64).__class__.in_dll(library, "fake_engine").value.decode(),
+      ctypes.create_string_buffer(64).__class__.in_dll(library, "fake_conf").value.decode())
+print(*sorted(torch.cuda.memory.given.inside.functions))
+try: headroom.torch.stats()
+except headroom.HeadroomError as error: print(error)
+"""
+        shown, errors = self.world.run(code, FAKE_TORCH_VERSION="2.4.1",
+                                       PYTORCH_CUDA_ALLOC_CONF="max_split_size_mb:64")
+        self.assertEqual(shown.splitlines(), [
+            "headroom:tight via plain door", "headroom:tight max_split_size_mb:64",
+            "set_base_alloc_fn set_memory_fraction_fn set_record_stream_fn set_reset_fn",
+            "no statistics: headroom:tight via plain door serves this process"])
+        self.assertIn("serves through the plain door, without statistics", errors)
+
+    def test_where_the_plain_door_cannot_be_taken_pytorchs_own_stays(self):
+        plain = INSTALL.format("fallback='plain'")
+        shown, _ = self.world.run(plain, FAKE_TORCH_VERSION="2.0.1")
+        self.assertIn("the plain door needs PyTorch 2.3", shown)
+        shown, _ = self.world.run(plain, FAKE_TORCH_VERSION="2.4.1",
+                                  PYTORCH_CUDA_ALLOC_CONF="nonsense")
+        self.assertIn("the plain door refuses 'headroom' with PYTORCH_CUDA_ALLOC_CONF=nonsense",
+                      shown)
+
+    def test_what_the_adapter_refuses_is_said(self):
+        self.assertEqual(self.error_of("install()", FAKE_ADAPTER_REFUSES="1"),
+                         "the adapter refused: no such luck")
+
+    def test_stats_without_an_allocator_of_ours_are_an_error(self):
+        shown, _ = self.world.run("""
+            import headroom.torch
+            try: headroom.torch.stats()
+            except headroom.HeadroomError as error: print(error)
+            headroom.torch.install(); print(headroom.torch.stats(7))
+            """)
+        self.assertEqual(shown, "no statistics: pytorch serves this process\n{}")
+
+    def test_importing_costs_neither_torch_nor_a_library(self):
+        shown, _ = self.world.run("""
+            import sys, headroom, headroom.torch
+            print("torch" in sys.modules, any("libheadroom" in line for line in
+                                              open("/proc/self/maps")))
+            """)
+        self.assertEqual(shown, "False False")
+
+
+if __name__ == "__main__":
+    unittest.main()
