@@ -21,7 +21,8 @@ typedef struct command {
     const char *summary; /* for the list: a few words, no full stop */
     const char *usage;   /* for `headroom help NAME`: ends with a newline, 80 columns at most */
 
-    /* argv[0] is the command's name. Returns one of the numbers above. main() has dealt with
+    /* argv[0] is the command's name. Returns one of the numbers above; `run`, the status of the
+     * command it ran. main() has dealt with
      * --help, and checks after the return that standard output took everything. */
     int (*run)(int argc, char **argv);
 } command;
@@ -30,6 +31,7 @@ int command_demo(int argc, char **argv);
 int command_diff(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_replay(int argc, char **argv);
+int command_run(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_verify(int argc, char **argv);

@@ -99,6 +99,25 @@ static const command commands[] = {
         .run = command_replay,
     },
     {
+        .name = "run",
+        .summary = "run a program, and have the doctor there if memory runs out",
+        .usage = "usage: headroom run [OPTION...] -- COMMAND [ARGUMENT...]\n"
+                 "\n"
+                 "Runs COMMAND as it is, with a history of its GPU memory kept in each process\n"
+                 "that uses PyTorch. If one runs out of memory, the history is saved, and the\n"
+                 "doctor's report and the file's name are shown. Exits as COMMAND did: 128+n if\n"
+                 "signal n killed it, 125 if it could not be started. HEADROOM_DISABLE=1 in the\n"
+                 "environment switches everything off.\n"
+                 "\n"
+                 "  --allocator A     with that allocator: pytorch (its own, as it is), torch,\n"
+                 "                    headroom, headroom:rescue or headroom:tight\n"
+                 "  --history N       keep the last N events, with the stacks of all steps; 0 is\n"
+                 "                    none. Otherwise 100000, as far as that costs little time\n"
+                 "  --record FILE     save the whole history at the end, in FILE; of rank 3 in\n"
+                 "                    FILE with .rank3 before its ending\n",
+        .run = command_run,
+    },
+    {
         .name = "stats",
         .summary = "what is in a recording: peaks, and who used the memory",
         .usage =

@@ -15,6 +15,16 @@ install(FILES adapters/torch/support/headroom_torch_support.h
 install(TARGETS headroom_torch_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS headroom_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
+# Python's start-up hook and what it loads, where `headroom run` looks for them; with the headers and
+# sources from which the adapter for PyTorch is made, as a wheel has them.
+set(python_folder ${CMAKE_INSTALL_DATAROOTDIR}/headroom/python)
+install(DIRECTORY python/headroom DESTINATION ${python_folder}
+  FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY include/headroom DESTINATION ${python_folder}/headroom/_include
+  FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY adapters/torch/ DESTINATION ${python_folder}/headroom/_adapter
+  FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h")
+
 # pkg-config: headroom.pc and headroom-analysis.pc
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")

@@ -2,7 +2,8 @@
 #
 # cmake -DMANIFEST=build/install_manifest.txt -P cmake/uninstall.cmake
 # DESTDIR in the environment counts as it did when installing. Folders go only if they are called
-# headroom and are empty: the others were there before us, or may be somebody else's by now.
+# headroom, or are inside one, and are empty: the others were there before us, or may be somebody
+# else's by now.
 if(NOT EXISTS "${MANIFEST}")
   message(FATAL_ERROR "no ${MANIFEST}: nothing was installed from this build folder")
 endif()
@@ -20,14 +21,26 @@ foreach(file ${files})
     math(EXPR removed_count "${removed_count} + 1")
   endif()
   get_filename_component(folder "${path}" DIRECTORY)
-  list(APPEND folders "${folder}")
+  get_filename_component(stem "${path}" NAME_WLE)
+  if(path MATCHES "\\.py$") # what Python made of it
+    file(GLOB compiled "${folder}/__pycache__/${stem}.*.pyc")
+    if(compiled)
+      file(REMOVE ${compiled})
+    endif()
+    list(APPEND folders "${folder}/__pycache__")
+  endif()
+  while(folder MATCHES "/headroom(/|$)")
+    list(APPEND folders "${folder}")
+    get_filename_component(folder "${folder}" DIRECTORY)
+  endwhile()
 endforeach()
 
+# The innermost first: a folder comes after those in it when its name is shorter.
 list(REMOVE_DUPLICATES folders)
+list(SORT folders ORDER DESCENDING)
 foreach(folder ${folders})
-  get_filename_component(name "${folder}" NAME)
   file(GLOB rest LIST_DIRECTORIES true "${folder}/*" "${folder}/.*")
-  if(name STREQUAL "headroom" AND IS_DIRECTORY "${folder}" AND NOT rest)
+  if(folder MATCHES "/headroom(/|$)" AND IS_DIRECTORY "${folder}" AND NOT rest)
     file(REMOVE_RECURSE "${folder}")
   endif()
 endforeach()

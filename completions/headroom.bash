@@ -22,7 +22,7 @@ _headroom_policies() {
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
-    local commands='demo diff doctor help replay stats tune verify' options=''
+    local commands='demo diff doctor help replay run stats tune verify' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -38,6 +38,7 @@ _headroom() {
     doctor) options='--card --help --json --torch' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;
+    run) options='--allocator --help --history --record' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
     tune) options='--card --device --help --json --torch' ;;
     verify) options='--expect --help --json --torch' ;;
@@ -46,10 +47,11 @@ _headroom() {
     [[ $word == : ]] && before=: word='' # bash cuts words at colons
     case $before in
     :) _headroom_words "$word" 'rescue tight' ;; # of headroom:rescue
+    --allocator) _headroom_words "$word" 'pytorch torch headroom headroom:rescue headroom:tight' ;;
     --card) _headroom_words "$word" '8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB' ;;
-    --conf | --device | --top) ;;
+    --conf | --device | --history | --top) ;;
     --empty-cache) _headroom_words "$word" 'step phase never' ;;
-    --expect) _headroom_files "$word" ;;
+    --expect | --record) _headroom_files "$word" ;;
     --policy) _headroom_policies "$word" ;;
     --torch) _headroom_words "$word" "$versions" ;;
     *)

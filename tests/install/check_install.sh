@@ -29,6 +29,7 @@ place=$stage/root$prefix
 (cd "$place" && find . -type f -o -type l | sort)
 
 for file in bin/headroom include/headroom/version.h include/headroom/device.h \
+    share/headroom/python/headroom/_start/sitecustomize.py \
     include/headroom/headroom_torch_support.h \
     share/bash-completion/completions/headroom share/zsh/site-functions/_headroom; do
     [ -e "$place/$file" ] || fail "$file was not installed"
@@ -37,6 +38,9 @@ if command -v scdoc >/dev/null; then
     [ -s "$place/share/man/man1/headroom.1" ] || fail "the man page was not installed"
 fi
 [ "$("$place/bin/headroom" --version)" != "" ] || fail "the installed program does not run"
+
+"$place/bin/headroom" run -- python3 -c 'import os; assert "HEADROOM_RUN" in os.environ' ||
+    fail "the installed program does not run a program"
 
 library_folder=$(dirname "$(find "$place" -name libheadroom.a)")
 export PKG_CONFIG_PATH=$library_folder/pkgconfig

@@ -1,0 +1,161 @@
+/* command_run.c - `headroom run [OPTION...] -- COMMAND`: a program as it is, watched.
+ *
+ * No line of the program changes. The command is started with Python's start-up hook in its
+ * environment (run_environment.c), followed to its end (run_watch.c), and what its processes tell
+ * (run_news.c) becomes a report (run_report.c). The exit status is the command's. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "run_environment.h"
+#include "run_folder.h"
+#include "run_watch.h"
+
+/* One set of names everywhere: replay's policies, and Python's install(). */
+static const char *const allocators[] = {"pytorch", "torch", "headroom", "headroom:rescue",
+                                         "headroom:tight"};
+#define ALLOCATOR_COUNT (sizeof allocators / sizeof allocators[0])
+
+static bool is_allocator(const char *command_name, const char *name)
+{
+    for (size_t i = 0; i < ALLOCATOR_COUNT; i++)
+        if (strcmp(allocators[i], name) == 0)
+            return true;
+    const char *nearest = arguments_nearest(name, allocators, ALLOCATOR_COUNT);
+    if (nearest != NULL)
+        arguments_refuse(command_name, "--allocator: there is no '%s'; did you mean '%s'?", name,
+                         nearest);
+    else
+        arguments_refuse(command_name,
+                         "--allocator: expected pytorch, torch, headroom, headroom:rescue or "
+                         "headroom:tight, not '%s'",
+                         name);
+    return false;
+}
+
+static bool are_wishes_sound(const char *command_name, const run_wishes *wishes)
+{
+    uint64_t history = 1;
+    if (wishes->allocator != NULL && !is_allocator(command_name, wishes->allocator))
+        return false;
+    if (wishes->history != NULL && !arguments_read_number(wishes->history, &history)) {
+        arguments_refuse(command_name,
+                         "--history: expected a number of events, 0 being none, not '%s'",
+                         wishes->history);
+        return false;
+    }
+    if (wishes->record != NULL && wishes->record[0] == '\0') {
+        arguments_refuse(command_name, "--record: the name of the file is empty");
+        return false;
+    }
+    if (wishes->record != NULL && history == 0) {
+        arguments_refuse(command_name, "--record needs a history, and --history 0 keeps none");
+        return false;
+    }
+    return true;
+}
+
+/* Options that the command line reserves for what comes later. */
+static bool is_refused_for_now(const char *command_name, const char *const *given,
+                               const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (given[i] != NULL) {
+            arguments_refuse(command_name, "--%s is not in this version", names[i]);
+            return true;
+        }
+    return false;
+}
+
+static int could_not_begin(const char *command_name, const char *what, const char *reason)
+{
+    fprintf(stderr, "headroom %s: %s: %s\n", command_name, what, reason);
+    return EXIT_COULD_NOT_START;
+}
+
+static int start(const char *command_name, char **program, const run_wishes *wishes)
+{
+    char hook[PATH_MAX], place[PATH_MAX] = "";
+    run_folder folder;
+    if (run_environment_is_disabled())
+        return run_watch_become(program);
+    if (wishes->record != NULL &&
+        !run_environment_place_recording(wishes->record, place, sizeof place)) {
+        char what[PATH_MAX + 32];
+        snprintf(what, sizeof what, "cannot record to '%s'", wishes->record);
+        return could_not_begin(command_name, what, strerror(errno));
+    }
+    if (!run_environment_find_hook(hook, sizeof hook))
+        return could_not_begin(command_name, "Python's start-up hook is missing",
+                               "expected python/headroom/_start/sitecustomize.py beside the "
+                               "program, in ../share/headroom, or under HEADROOM_PYTHON");
+    if (!run_folder_create(&folder))
+        return could_not_begin(command_name, "no private folder in XDG_RUNTIME_DIR, TMPDIR or /tmp",
+                               strerror(errno));
+    int exit_status = EXIT_COULD_NOT_START;
+    setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* the job writes there too: whole lines, not letters */
+    if (run_environment_set(hook, folder.path, wishes, place)) {
+        const run_watch_options options = {.folder = &folder, .has_record = wishes->record != NULL};
+        exit_status = run_watch(program, &options);
+    } else {
+        could_not_begin(command_name, "the environment could not be set", strerror(errno));
+    }
+    run_folder_remove(&folder);
+    return exit_status;
+}
+
+/* Where the options end; argc if nothing says so. */
+static int find_dashes(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--") == 0)
+            return i;
+    return argc;
+}
+
+/* The first word before `dashes` that is neither an option nor the value of one: a command, the
+ * dashes forgotten, and what follows it are its own options. `dashes` if there is none. */
+static int find_bare_word(int dashes, char **argv)
+{
+    for (int i = 1; i < dashes; i++) {
+        if (argv[i][0] != '-')
+            return i;
+        if (strchr(argv[i], '=') == NULL)
+            i++; /* every option of ours has a value */
+    }
+    return dashes;
+}
+
+int command_run(int argc, char **argv)
+{
+    static const char *const later_names[] = {"metrics", "on-leak", "spill"};
+    const char *later[3] = {NULL, NULL, NULL};
+    run_wishes wishes = {NULL, NULL, NULL};
+    const argument_option options[] = {
+        {.name = "allocator", .value = &wishes.allocator},
+        {.name = "history", .value = &wishes.history},
+        {.name = "record", .value = &wishes.record},
+        {.name = later_names[0], .value = &later[0]},
+        {.name = later_names[1], .value = &later[1]},
+        {.name = later_names[2], .value = &later[2]},
+    };
+    int dashes = find_dashes(argc, argv), bare_word = find_bare_word(dashes, argv);
+    int first_operand = bare_word;
+    if (!arguments_parse(options, sizeof options / sizeof options[0], bare_word, argv,
+                         &first_operand))
+        return EXIT_WRONG_USAGE;
+    if (is_refused_for_now(argv[0], later, later_names, 3))
+        return EXIT_WRONG_USAGE;
+    if (first_operand != dashes)
+        return arguments_refuse(argv[0], "expected -- before the command: headroom run -- %s ...",
+                                argv[first_operand]);
+    if (dashes + 1 >= argc || argv[dashes + 1][0] == '\0')
+        return arguments_refuse(argv[0], "expected a command after --, as in "
+                                         "'headroom run -- python train.py'");
+    if (!are_wishes_sound(argv[0], &wishes))
+        return EXIT_WRONG_USAGE;
+    return start(argv[0], argv + dashes + 1, &wishes);
+}

@@ -1,0 +1,191 @@
+/* run_environment.c - finds the hook, and says in variables what was asked for.
+ *
+ * PYTHONPATH gets the hook's folder in front and keeps the rest: the hook takes itself off sys.path
+ * again. An empty PYTHONPATH is the same as none to Python, but not with something in front of it,
+ * where it means the working directory; so it is dropped. */
+#include "run_environment.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool run_environment_is_disabled(void)
+{
+    const char *value = getenv("HEADROOM_DISABLE");
+    return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+/* ---- the hook -------------------------------------------------------------------------------- */
+
+static bool find_program_folder(char folder[PATH_MAX])
+{
+    ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (length <= 0)
+        return false;
+    folder[length] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+/* The folder with the file that `pattern`, which may have a * in it, names: the first there is. */
+static bool find_file_in(const char *folder, const char *pattern, char *place_found,
+                         size_t capacity)
+{
+    char wanted[2 * PATH_MAX];
+    glob_t found;
+    bool is_found = false;
+    snprintf(wanted, sizeof wanted, "%s/%s", folder, pattern);
+    if (glob(wanted, 0, NULL, &found) != 0)
+        return false;
+    char *place = realpath(found.gl_pathv[0], NULL);
+    if (place != NULL) {
+        char *slash = strrchr(place, '/');
+        *slash = '\0';
+        is_found = strlen(place) < capacity;
+        if (is_found)
+            strcpy(place_found, place);
+        free(place);
+    }
+    globfree(&found);
+    return is_found;
+}
+
+static bool find_in(const char *folder, const char *pattern, char *hook, size_t capacity)
+{
+    char file[PATH_MAX];
+    snprintf(file, sizeof file, "%s/sitecustomize.py", pattern);
+    return find_file_in(folder, file, hook, capacity) &&
+           strchr(hook, ':') == NULL; /* PYTHONPATH's */
+}
+
+bool run_environment_find_hook(char *hook, size_t capacity)
+{
+    static const char *const places[] = {
+        "python/headroom/_start",
+        "../share/headroom/python/headroom/_start",
+        "../lib/python3*/site-packages/headroom/_start",
+        "../lib64/python3*/site-packages/headroom/_start",
+        "../lib/python3*/dist-packages/headroom/_start", /* Debian's */
+        "../_start",                                     /* the program inside the package */
+    };
+    char program[PATH_MAX];
+    const char *given = getenv("HEADROOM_PYTHON");
+    if (given != NULL && given[0] != '\0')
+        return find_in(given, "headroom/_start", hook, capacity);
+    if (!find_program_folder(program))
+        return false;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (find_in(program, places[i], hook, capacity))
+            return true;
+    return false;
+}
+
+/* ---- where the recording goes ---------------------------------------------------------------- */
+
+static bool may_write_in(const char *folder)
+{
+    struct stat found;
+    if (stat(folder, &found) != 0)
+        return false;
+    if (!S_ISDIR(found.st_mode)) {
+        errno = ENOTDIR;
+        return false;
+    }
+    return access(folder, W_OK | X_OK) == 0;
+}
+
+bool run_environment_place_recording(const char *record, char *place, size_t capacity)
+{
+    struct stat found;
+    char folder[PATH_MAX];
+    const char *slash = strrchr(record, '/');
+    int length = slash == NULL ? snprintf(folder, sizeof folder, ".")
+                               : snprintf(folder, sizeof folder, "%.*s",
+                                          (int)(slash == record ? 1 : slash - record), record);
+    if (length < 0 || (size_t)length >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    if (stat(record, &found) == 0 && S_ISDIR(found.st_mode)) {
+        errno = EISDIR;
+        return false;
+    }
+    if (!may_write_in(folder))
+        return false;
+    char *real = realpath(folder, NULL);
+    if (real == NULL)
+        return false;
+    length = snprintf(place, capacity, "%s/%s", strcmp(real, "/") == 0 ? "" : real,
+                      slash == NULL ? record : slash + 1);
+    free(real);
+    if (length >= 0 && (size_t)length < capacity)
+        return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+/* ---- the variables --------------------------------------------------------------------------- */
+
+static bool put_in_front(const char *hook)
+{
+    const char *rest = getenv("PYTHONPATH");
+    if (rest == NULL || rest[0] == '\0')
+        return setenv("PYTHONPATH", hook, 1) == 0;
+    char *both = NULL;
+    if (asprintf(&both, "%s:%s", hook, rest) < 0)
+        return false;
+    bool is_set = setenv("PYTHONPATH", both, 1) == 0;
+    free(both);
+    return is_set;
+}
+
+/* A run inside a run must not inherit what the outer one was asked for. */
+static bool set_or_unset(const char *name, const char *value)
+{
+    return (value != NULL && value[0] != '\0' ? setenv(name, value, 1) : unsetenv(name)) == 0;
+}
+
+/* Files go to where the user started the run, or beside the recording. */
+static bool set_files_folder(const char *place)
+{
+    char *folder = place[0] != '\0' ? strdup(place) : getcwd(NULL, 0);
+    if (folder != NULL && place[0] != '\0') {
+        char *slash = strrchr(folder, '/');
+        slash[slash == folder ? 1 : 0] = '\0';
+    }
+    bool is_set = set_or_unset("HEADROOM_RUN_FOLDER", folder);
+    free(folder);
+    return is_set;
+}
+
+/* Where the libraries are that the allocator needs: beside the program, or where they are installed
+ * with it. A wheel knows its own. */
+static bool set_library_folder(void)
+{
+    static const char *const places[] = {"libheadroom.so", "../lib/libheadroom.so",
+                                         "../lib64/libheadroom.so", "../lib/*/libheadroom.so"};
+    char program[PATH_MAX], wanted[PATH_MAX];
+    if (getenv("HEADROOM_LIBRARY_DIR") != NULL || !find_program_folder(program))
+        return true;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        if (find_file_in(program, places[i], wanted, sizeof wanted))
+            return setenv("HEADROOM_LIBRARY_DIR", wanted, 1) == 0;
+    return true;
+}
+
+bool run_environment_set(const char *hook, const char *run_folder_path, const run_wishes *wishes,
+                         const char *place)
+{
+    return put_in_front(hook) && set_or_unset("HEADROOM_RUN", run_folder_path) &&
+           set_or_unset("HEADROOM_RUN_ALLOCATOR", wishes->allocator) &&
+           set_or_unset("HEADROOM_RUN_HISTORY", wishes->history) &&
+           set_or_unset("HEADROOM_RUN_RECORD", place) && set_files_folder(place) &&
+           (wishes->allocator == NULL || set_library_folder());
+}

@@ -1,0 +1,33 @@
+/* run_environment.h - the variables by which a run is told to the Python processes in it. */
+#ifndef HEADROOM_CLI_RUN_ENVIRONMENT_H
+#define HEADROOM_CLI_RUN_ENVIRONMENT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What was asked for on the command line. NULL where it was not. Borrowed from argv. */
+typedef struct run_wishes {
+    const char *allocator; /* a name of an allocator; checked */
+    const char *record;    /* where the recording goes */
+    const char *history;   /* events to keep; checked: a number */
+} run_wishes;
+
+/* Has the user switched everything off (HEADROOM_DISABLE=1)? */
+bool run_environment_is_disabled(void);
+
+/* Finds the folder with Python's start-up hook: in HEADROOM_PYTHON, beside the program as it is in
+ * a build folder, in ../share/headroom/python as it is installed, or in the site-packages of the
+ * environment in whose bin/ the program is. false: in none of them. */
+bool run_environment_find_hook(char *hook, size_t capacity);
+
+/* The absolute path of where --record goes. false with a reason in errno: its folder is not there,
+ * or cannot be written to; or the path is a folder. */
+bool run_environment_place_recording(const char *record, char *place, size_t capacity);
+
+/* Sets the variables, for this process and what it starts. `place` is the recording's, or "".
+ * false with errno: no memory for them. */
+bool run_environment_set(const char *hook, const char *run_folder_path, const run_wishes *wishes,
+                         const char *place);
+
+#endif /* HEADROOM_CLI_RUN_ENVIRONMENT_H */

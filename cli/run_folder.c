@@ -1,0 +1,93 @@
+/* run_folder.c - makes the folder of a run, and takes it away. */
+#include "run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h> /* unlinkat, AT_FDCWD */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SOCKET_NAME "socket"
+
+/* A socket's path is short: the folder's name must leave room for it. */
+static bool address_in(const char *folder, struct sockaddr_un *address)
+{
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    int length = snprintf(address->sun_path, sizeof address->sun_path, "%s/" SOCKET_NAME, folder);
+    return length > 0 && (size_t)length < sizeof address->sun_path;
+}
+
+static int open_socket(const struct sockaddr_un *address)
+{
+    enum { ROOM_BYTES = 1 << 20 }; /* many ranks may fail at once, each with its error's text */
+    const int room = ROOM_BYTES;
+    int door = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (door < 0)
+        return -1;
+    (void)setsockopt(door, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    if (bind(door, (const struct sockaddr *)address, sizeof *address) != 0) {
+        int reason = errno;
+        close(door);
+        errno = reason;
+        return -1;
+    }
+    return door;
+}
+
+static bool create_in(const char *parent, run_folder *folder)
+{
+    struct sockaddr_un address;
+    int length = snprintf(folder->path, sizeof folder->path, "%s/headroom-run.XXXXXX", parent);
+    if (length < 0 || (size_t)length >= sizeof folder->path ||
+        !address_in(folder->path, &address)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    if (mkdtemp(folder->path) == NULL) /* mode 0700 */
+        return false;
+    if (address_in(folder->path, &address))
+        folder->socket = open_socket(&address);
+    if (folder->socket >= 0)
+        return true;
+    int reason = errno;
+    rmdir(folder->path);
+    errno = reason;
+    return false;
+}
+
+bool run_folder_create(run_folder *folder)
+{
+    const char *const parents[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    folder->socket = -1;
+    for (size_t i = 0; i < sizeof parents / sizeof parents[0]; i++)
+        if (parents[i] != NULL && parents[i][0] == '/' && create_in(parents[i], folder))
+            return true;
+    return false;
+}
+
+bool run_folder_has(const run_folder *folder, const char *name)
+{
+    char path[PATH_MAX + 64];
+    snprintf(path, sizeof path, "%s/%s", folder->path, name);
+    return access(path, F_OK) == 0;
+}
+
+void run_folder_remove(run_folder *folder)
+{
+    DIR *listing = opendir(folder->path);
+    close(folder->socket);
+    folder->socket = -1;
+    if (listing == NULL)
+        return;
+    for (struct dirent *entry = readdir(listing); entry != NULL; entry = readdir(listing))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            (void)unlinkat(dirfd(listing), entry->d_name, 0);
+    closedir(listing);
+    (void)rmdir(folder->path);
+}

@@ -1,0 +1,29 @@
+/* run_folder.h - the private folder of one `headroom run`.
+ *
+ * Processes of the run find it by a variable (HEADROOM_RUN) and need to inherit nothing else, so
+ * that launchers, which close descriptors and start children of children, make no difference. In it
+ * are a socket to which they send what happened, and files whose being there says something:
+ * `entered` (a Python ran our hook), `torch` (it imported torch), `cuda` (and used a GPU). Only the
+ * user can look inside. */
+#ifndef HEADROOM_CLI_RUN_FOLDER_H
+#define HEADROOM_CLI_RUN_FOLDER_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+typedef struct run_folder {
+    char path[PATH_MAX]; /* absolute */
+    int socket;          /* datagrams; does not block; closed in children */
+} run_folder;
+
+/* Makes the folder in XDG_RUNTIME_DIR, TMPDIR or /tmp, the first that can be had. false, with
+ * errno: there is none, and nothing was left behind. */
+bool run_folder_create(run_folder *folder);
+
+/* Did a process of the run leave that file? */
+bool run_folder_has(const run_folder *folder, const char *name);
+
+/* Removes the folder with everything in it. */
+void run_folder_remove(run_folder *folder);
+
+#endif /* HEADROOM_CLI_RUN_FOLDER_H */

@@ -1,0 +1,68 @@
+/* run_news.h - what the processes of a run have told us.
+ *
+ * A message is one datagram: its kind, then fields as name=value, with a zero byte between. They
+ * come from python/headroom/_watch.py, which lists what happens when. Whatever does not look like
+ * one is ignored.
+ *
+ *   oom        rank, device, tried, total, free,        the first time a process ran out
+ *              note, text
+ *   again                                               another time
+ *   writing    path                                     a file that has only begun
+ *   file       path, steps                              the snapshot of it, and the step log
+ *   error      rank, steps, note, text                  one about memory that nobody caught
+ *   recording  path                                     where --record will write
+ *   recorded   path                                     it is written
+ *   lost                                                it is not; trouble says why
+ *   trouble    text                                     something of ours did not work
+ */
+#ifndef HEADROOM_CLI_RUN_NEWS_H
+#define HEADROOM_CLI_RUN_NEWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RUN_NEWS_UNKNOWN UINT64_MAX
+
+/* One process. Texts are NULL where nothing was said. */
+typedef struct run_process {
+    long id;
+    long rank;               /* -1 = none */
+    uint64_t failure_number; /* 1: the first process that failed; 0: it did not */
+    long device;             /* -1 = not said */
+    uint64_t tried_bytes, total_bytes, free_bytes; /* RUN_NEWS_UNKNOWN */
+    uint64_t later_count;                          /* failures after the first */
+    char *failure;                                 /* the first failure in PyTorch's words */
+    char *error;                                   /* the error that ended it, with its traceback */
+    char *part;                                    /* the file that is being written */
+    char *file;                                    /* the snapshot; absolute */
+    char *steps;                                   /* the step log */
+    char *recording;                               /* --record's file */
+    char *note;                                    /* what of the history was not kept, and why */
+    bool is_recorded;
+    bool is_lost; /* it could not be recorded */
+} run_process;
+
+typedef struct run_news {
+    run_process *processes; /* in the order in which they were first heard of */
+    size_t process_count, process_capacity;
+    char **troubles; /* each once */
+    size_t trouble_count, trouble_capacity;
+    uint64_t failure_count; /* processes that failed */
+} run_news;
+
+void run_news_init(run_news *news);
+void run_news_deinit(run_news *news);
+
+/* Takes one message of `size_bytes`; bytes[size_bytes] must be writable. Answers the text of a
+ * trouble that was not heard before, owned by `news`; NULL otherwise. */
+const char *run_news_take(run_news *news, char *bytes, size_t size_bytes);
+
+/* The process to report first: one that ran out, or else one with an error about memory.
+ * NULL: neither. */
+const run_process *run_news_first_failure(const run_news *news);
+
+/* All failures after the first of each process. */
+uint64_t run_news_later_failures(const run_news *news);
+
+#endif /* HEADROOM_CLI_RUN_NEWS_H */

@@ -1,0 +1,287 @@
+/* run_report.c - the doctor's process, and the lines around what it says.
+ *
+ * There may be two accounts of one failure: the snapshot, and the error with the step log. The
+ * snapshot knows every block and its line; but not what others hold on the card, what a limit is,
+ * or how long something has been growing if the history is shorter than that. So both are
+ * examined, and where the second names a cause that the first cannot see, it comes first. */
+#include "run_report.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "headroom/doctor.h"
+#include "headroom/report.h"
+
+#include "recording_command.h" /* recording_command_form, recording_command_output */
+
+enum {
+    MOST_STEP_LOG_BYTES = 4 << 20,
+    MOST_FILES = 16, /* that are named */
+};
+
+static void print_safely(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+        fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
+    }
+}
+
+void run_report_say(const char *format, ...)
+{
+    char *line = NULL;
+    va_list args;
+    va_start(args, format);
+    int length = vasprintf(&line, format, args);
+    va_end(args);
+    if (length < 0)
+        return;
+    fputs("headroom: ", stderr);
+    print_safely(line);
+    fputc('\n', stderr); /* one write, by command_run()'s setvbuf() */
+    free(line);
+}
+
+/* ---- names of files -------------------------------------------------------------------------- */
+
+/* As a person in this folder would type it. */
+static const char *from_here(const char *path)
+{
+    char *here = getcwd(NULL, 0);
+    size_t length = here != NULL ? strlen(here) : 0;
+    if (length > 1 && strncmp(path, here, length) == 0 && path[length] == '/')
+        path += length + 1;
+    free(here);
+    return path;
+}
+
+/* With quotes where a shell needs them. */
+static void print_path(const char *path)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+=.,/:@%";
+    path = from_here(path);
+    if (path[strspn(path, plain)] == '\0' && path[0] != '-' && path[0] != '\0') {
+        fputs(path, stderr);
+        return;
+    }
+    fputc('\'', stderr);
+    for (; *path != '\0'; path++) {
+        if (*path == '\'')
+            fputs("'\\''", stderr);
+        else
+            fputc((unsigned char)*path < 0x20 || *path == 0x7F ? '?' : *path, stderr);
+    }
+    fputc('\'', stderr);
+}
+
+static void print_process(const run_process *process)
+{
+    fprintf(stderr, "process %ld", process->id);
+    if (process->rank >= 0)
+        fprintf(stderr, " (rank %ld)", process->rank);
+}
+
+/* ---- the doctor's process -------------------------------------------------------------------- */
+
+/* The error's words and the steps, in one text: the doctor weighs them together. NULL: neither. */
+static char *tell_story(const run_process *process, size_t *size_bytes)
+{
+    /* PyTorch's own words are best, if they are about the failure that the snapshot shows. */
+    bool is_the_same = process->failure == NULL || process->later_count == 0;
+    const char *words = process->error != NULL && is_the_same ? process->error : process->failure;
+    size_t length = words != NULL ? strlen(words) : 0;
+    char *story = malloc(length + MOST_STEP_LOG_BYTES + 2);
+    if (story == NULL)
+        return NULL;
+    memcpy(story, words != NULL ? words : "", length);
+    story[length++] = '\n';
+    FILE *steps = process->steps != NULL ? fopen(process->steps, "rb") : NULL;
+    if (steps != NULL) {
+        length += fread(story + length, 1, MOST_STEP_LOG_BYTES, steps);
+        fclose(steps);
+    }
+    *size_bytes = length;
+    return story;
+}
+
+/* Does the error, with the steps, name a cause that the snapshot cannot show? What has grown over
+ * the whole run is the cause of a limit being reached, too. A snapshot without a history shows no
+ * cause at all. */
+static bool knows_better(const hr_diagnosis *story, const hr_diagnosis *snapshot)
+{
+    switch (snapshot->verdict) {
+    case HR_VERDICT_UNKNOWN:
+        return story->verdict != HR_VERDICT_UNKNOWN && story->verdict != HR_VERDICT_NOT_OOM &&
+               story->verdict != HR_VERDICT_HEALTHY;
+    case HR_VERDICT_CAPPED:
+    case HR_VERDICT_OUTSIDE:
+        return story->verdict == HR_VERDICT_LEAK;
+    case HR_VERDICT_GENUINE:
+    case HR_VERDICT_REFUSED: /* as a limit looks to those who do not know of it */
+    case HR_VERDICT_HEALTHY:
+    case HR_VERDICT_NOT_OOM:
+        return story->verdict == HR_VERDICT_LEAK || story->verdict == HR_VERDICT_OUTSIDE ||
+               story->verdict == HR_VERDICT_CAPPED || story->verdict == HR_VERDICT_TOO_LARGE;
+    default:
+        return false;
+    }
+}
+
+static void print_heading(const run_process *process)
+{
+    fputs("\nheadroom: ", stderr);
+    print_process(process);
+    if (process->failure_number == 0)
+        fputs(" had an error about memory that nobody caught.\n\n", stderr);
+    else if (process->device >= 0)
+        fprintf(stderr, " ran out of memory on GPU %ld.\n\n", process->device);
+    else
+        fputs(" ran out of GPU memory.\n\n", stderr);
+}
+
+static bool print_diagnosis(const hr_diagnosis *diagnosis, const char *file)
+{
+    const hr_report_form form = recording_command_form(file, false);
+    bool is_said = hr_report_doctor(diagnosis, &form, &recording_command_output) == HR_OK;
+    fflush(stdout);
+    return is_said;
+}
+
+/* Both accounts, the better one in full and of the other its sentence. */
+static int print_diagnoses(const run_process *process, const hr_diagnosis *snapshot,
+                           const hr_diagnosis *story)
+{
+    bool begins_with_story = snapshot == NULL || (story != NULL && knows_better(story, snapshot));
+    const hr_diagnosis *first = begins_with_story ? story : snapshot;
+    if (first == NULL || (snapshot == NULL && first->verdict == HR_VERDICT_NOT_OOM))
+        return process->failure_number == 0 ? RUN_REPORT_NOTHING : RUN_REPORT_FAILED;
+    print_heading(process);
+    const char *name = process->steps != NULL ? "the error and the steps before it" : "the error";
+    if (!begins_with_story)
+        name = from_here(process->file);
+    if (!print_diagnosis(first, name))
+        return RUN_REPORT_FAILED;
+    if (begins_with_story && snapshot != NULL) {
+        fputc('\n', stderr);
+        run_report_say("the snapshot alone would have it: %s", snapshot->sentence);
+    }
+    return RUN_REPORT_SAID;
+}
+
+static int examine(const run_process *process)
+{
+    hr_diagnosis *snapshot = NULL, *story = NULL;
+    size_t size_bytes = 0;
+    char *text = tell_story(process, &size_bytes);
+    if (process->file != NULL && hr_doctor_file(process->file, NULL, &snapshot) != HR_OK)
+        run_report_say("the doctor cannot read the snapshot: %s", hr_last_error());
+    if (text != NULL && size_bytes > 1 && hr_doctor_text(text, size_bytes, NULL, &story) != HR_OK)
+        run_report_say("the doctor cannot read the error: %s", hr_last_error());
+    int result = print_diagnoses(process, snapshot, story);
+    hr_diagnosis_free(snapshot);
+    hr_diagnosis_free(story);
+    free(text);
+    return result;
+}
+
+pid_t run_report_start(const run_process *process, const run_signals *signals)
+{
+    fflush(stderr);
+    pid_t doctor = fork();
+    if (doctor == 0) {
+        run_signals_restore(signals);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)!nice(10); /* the job may still be at work */
+        /* Reports are written to standard output, and look as it is: a terminal, or not. */
+        if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+            _exit(RUN_REPORT_FAILED);
+        int result = examine(process);
+        fflush(stderr);
+        _exit(result);
+    }
+    if (doctor < 0)
+        run_report_say("the doctor could not be started: no process to be had");
+    return doctor;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void print_next_steps(const run_process *process)
+{
+    static const char *const commands[] = {"doctor", "stats", "replay"};
+    fputs("\nheadroom: the snapshot is ", stderr);
+    print_path(process->file);
+    fputs("\n  Next:\n", stderr);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        fprintf(stderr, "    headroom %s ", commands[i]);
+        print_path(process->file);
+        fputc('\n', stderr);
+    }
+    fputs("    headroom tune ", stderr);
+    print_path(process->file);
+    if (process->total_bytes != RUN_NEWS_UNKNOWN)
+        fprintf(stderr, " --card %lluMiB\n", (unsigned long long)(process->total_bytes >> 20));
+    else
+        fputs(" --card SIZE\n", stderr);
+}
+
+void run_report_files(const run_news *news)
+{
+    const run_process *first = run_news_first_failure(news);
+    size_t named = 0;
+    if (first != NULL && first->note != NULL) {
+        fputc('\n', stderr);
+        run_report_say("%s", first->note);
+    }
+    if (first != NULL && first->file != NULL)
+        print_next_steps(first);
+    for (size_t i = 0; i < news->process_count; i++) {
+        const run_process *process = &news->processes[i];
+        if (process == first || process->failure_number == 0 || named++ >= MOST_FILES)
+            continue;
+        fputs("headroom: ", stderr);
+        print_process(process);
+        fputs(" ran out as well: ", stderr);
+        if (process->file != NULL)
+            print_path(process->file);
+        else
+            fputs("no snapshot", stderr);
+        fputc('\n', stderr);
+    }
+    if (named > MOST_FILES)
+        run_report_say("and %zu more processes", named - MOST_FILES);
+}
+
+void run_report_recordings(const run_news *news, bool has_cuda)
+{
+    size_t recorded = 0, missing = 0;
+    for (size_t i = 0; i < news->process_count; i++) {
+        const run_process *process = &news->processes[i];
+        if (process->recording == NULL)
+            continue;
+        if (process->is_recorded && recorded++ < MOST_FILES) {
+            fputs("headroom: recorded ", stderr);
+            print_path(process->recording);
+            fputc('\n', stderr);
+        } else if (process->is_lost) {
+            missing++; /* it has said why */
+        } else if (!process->is_recorded && missing++ < MOST_FILES) {
+            fputs("headroom: ", stderr);
+            print_process(process);
+            fputs(" ended before Python could, by a signal or os._exit(): no recording ", stderr);
+            print_path(process->recording);
+            fputc('\n', stderr);
+        }
+    }
+    if (recorded > MOST_FILES)
+        run_report_say("and %zu more recordings", recorded - MOST_FILES);
+    if (recorded + missing == 0 && !has_cuda)
+        run_report_say("nothing was recorded: no process of the run used a GPU through PyTorch");
+    else if (recorded + missing == 0)
+        run_report_say("nothing was recorded");
+}

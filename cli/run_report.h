@@ -1,0 +1,35 @@
+/* run_report.h - what people read when a run ran out of memory. All of it goes to standard error.
+ *
+ * The doctor runs in a process of its own, a child of ours: never inside the job, and if a
+ * recording is too much for it, neither the job nor its exit status suffers. */
+#ifndef HEADROOM_CLI_RUN_REPORT_H
+#define HEADROOM_CLI_RUN_REPORT_H
+
+#include <stdbool.h>
+#include <sys/types.h> /* pid_t */
+
+#include "run_news.h"
+#include "run_signals.h"
+
+/* How the doctor's process ends. */
+enum {
+    RUN_REPORT_SAID = 0,    /* the report is there */
+    RUN_REPORT_NOTHING = 1, /* it was not about memory after all: nothing was written */
+    RUN_REPORT_FAILED = 2,  /* the reason is there */
+};
+
+/* One line of ours: "headroom: ...". What would steer a terminal is replaced. */
+__attribute__((format(printf, 1, 2))) void run_report_say(const char *format, ...);
+
+/* Starts the doctor on what is known of `process`. Its process, or -1: it could not be started, and
+ * that is said. */
+pid_t run_report_start(const run_process *process, const run_signals *signals);
+
+/* What follows the doctor's report: the files, what to do with them, the other processes. */
+void run_report_files(const run_news *news);
+
+/* At the end of a run with --record: which files there are, and which are missing. `has_cuda`:
+ * did any process use a GPU? */
+void run_report_recordings(const run_news *news, bool has_cuda);
+
+#endif /* HEADROOM_CLI_RUN_REPORT_H */

@@ -1,0 +1,104 @@
+/* test_run_news.c - messages of processes, well-formed and not. */
+#include "cli/run_news.h"
+
+#include <string.h>
+
+#include "support/cmocka_here.h"
+
+static const char *take(run_news *news, const char *message, size_t size_bytes)
+{
+    char bytes[256]; /* a copy, with room for the zero that run_news_take() adds */
+    assert_true(size_bytes < sizeof bytes);
+    memcpy(bytes, message, size_bytes);
+    return run_news_take(news, bytes, size_bytes);
+}
+
+/* A literal with the zero bytes in it. */
+#define TAKE(news, literal) take(news, literal, sizeof(literal) - 1)
+
+static void a_failure_is_kept_with_its_numbers_and_files(void **state)
+{
+    (void)state;
+    run_news news;
+    run_news_init(&news);
+    assert_null(run_news_first_failure(&news));
+    assert_null(TAKE(&news, "oom\0pid=12\0rank=3\0device=1\0tried=100\0total=1000\0free=5\0"
+                            "note=no stacks\0text=a=b"));
+    TAKE(&news, "file\0pid=12\0path=/x y.pickle\0steps=/s");
+    TAKE(&news, "again\0pid=12");
+    TAKE(&news, "again\0pid=12");
+    const run_process *first = run_news_first_failure(&news);
+    assert_non_null(first);
+    assert_int_equal(first->id, 12);
+    assert_int_equal(first->rank, 3);
+    assert_int_equal(first->device, 1);
+    assert_int_equal(first->tried_bytes, 100);
+    assert_int_equal(first->total_bytes, 1000);
+    assert_int_equal(first->free_bytes, 5);
+    assert_string_equal(first->failure, "a=b");
+    assert_string_equal(first->note, "no stacks");
+    assert_string_equal(first->file, "/x y.pickle");
+    assert_string_equal(first->steps, "/s");
+    assert_int_equal(run_news_later_failures(&news), 2);
+    run_news_deinit(&news);
+}
+
+static void the_process_that_failed_first_comes_first_whoever_was_heard_of_before(void **state)
+{
+    (void)state;
+    run_news news;
+    run_news_init(&news);
+    TAKE(&news, "recording\0pid=1\0path=/r1");
+    TAKE(&news, "error\0pid=2\0text=out of memory");
+    assert_int_equal(run_news_first_failure(&news)->id, 2);
+    TAKE(&news, "oom\0pid=3");
+    TAKE(&news, "oom\0pid=1");
+    assert_int_equal(run_news_first_failure(&news)->id, 3);
+    assert_int_equal(run_news_first_failure(&news)->tried_bytes, RUN_NEWS_UNKNOWN);
+    assert_int_equal(run_news_first_failure(&news)->rank, -1);
+    TAKE(&news, "recorded\0pid=1\0path=/r1");
+    assert_true(news.processes[0].is_recorded);
+    run_news_deinit(&news);
+}
+
+static void a_trouble_is_told_once(void **state)
+{
+    (void)state;
+    run_news news;
+    run_news_init(&news);
+    assert_string_equal(TAKE(&news, "trouble\0pid=1\0text=no history"), "no history");
+    assert_null(TAKE(&news, "trouble\0pid=2\0text=no history"));
+    assert_string_equal(TAKE(&news, "trouble\0pid=2\0text=no disk"), "no disk");
+    run_news_deinit(&news);
+}
+
+static void what_is_no_message_is_ignored(void **state)
+{
+    (void)state;
+    run_news news;
+    run_news_init(&news);
+    TAKE(&news, "");
+    TAKE(&news, "\0\0\0");
+    TAKE(&news, "oom");
+    TAKE(&news, "oom\0pid=");
+    TAKE(&news, "oom\0pid=-1");
+    TAKE(&news, "oom\0pid=99999999999999999999999");
+    TAKE(&news, "oom\0pidx=1");
+    TAKE(&news, "trouble\0pid=1");
+    assert_int_equal(news.process_count, 0);
+    assert_null(run_news_first_failure(&news));
+    TAKE(&news, "something else\0pid=7\0path=/x");
+    assert_null(run_news_first_failure(&news));
+    run_news_deinit(&news);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_is_kept_with_its_numbers_and_files),
+        cmocka_unit_test(the_process_that_failed_first_comes_first_whoever_was_heard_of_before),
+        cmocka_unit_test(a_trouble_is_told_once),
+        cmocka_unit_test(what_is_no_message_is_ignored),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

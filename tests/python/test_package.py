@@ -1,0 +1,131 @@
+"""`pip install ./python` in a fresh environment without a network, and what comes of it.
+
+HEADROOM_BUILD says where the libraries were built. pip is taken from wherever this Python has it: the
+module, or the wheel that ensurepip carries.
+"""
+import glob
+import importlib.util
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import venv
+import zipfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from world import BUILD, DATA, ROOT  # noqa: E402
+
+
+def find_pip():
+    """What to put before sys.path so that pip can be imported; None: there is none."""
+    try:
+        import ensurepip
+        bundled = glob.glob(os.path.join(os.path.dirname(ensurepip.__file__), "_bundled/pip-*.whl"))
+        bundled += glob.glob("/usr/share/python-wheels/pip-*.whl")
+    except ImportError:
+        bundled = []
+    if bundled:
+        return bundled[0]
+    found = importlib.util.find_spec("pip")
+    return str(Path(found.origin).parent.parent) if found and found.origin else None
+
+
+PIP = find_pip()
+
+
+@unittest.skipIf(PIP is None, "this Python has no pip (Debian: python3-venv)")
+class Package(unittest.TestCase):
+    """In an environment of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls._folder = tempfile.TemporaryDirectory(prefix="headroom-test-")
+        cls.path = Path(cls._folder.name)
+        venv.create(cls.path / "venv", with_pip=False, symlinks=True)
+        cls.python = cls.path / "venv/bin/python"
+        cls.environment = {name: value for name, value in os.environ.items()
+                           if not name.startswith(("PYTHON", "HEADROOM", "PIP"))}
+        cls.environment.update(HEADROOM_BUILD_DIR=str(BUILD), HOME=str(cls.path),
+                               PIP_DISABLE_PIP_VERSION_CHECK="1", PYTHONDONTWRITEBYTECODE="1")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls._folder.cleanup()
+
+    def call(self, *command, **environment):
+        """Runs a command in the temporary folder; what it wrote."""
+        done = subprocess.run([str(word) for word in command], cwd=self.path, text=True,
+                              env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout.strip()
+
+    def pip(self, *arguments):
+        """pip, with the environment's Python."""
+        return self.call(self.python, "-m", "pip", *arguments, PYTHONPATH=PIP)
+
+    def test_installed_it_works_without_the_checkout_and_goes_again(self):
+        self.pip("install", "--no-index", "--no-cache-dir", ROOT / "python")
+        shown = self.call(self.python, "-c", f"""
+import headroom, headroom.torch, os
+from headroom import _paths
+print(headroom.__version__, headroom.load({str(DATA / 'recordings/streams.native.pickle.xz')!r}).events > 0)
+print(os.path.commonpath([{str(self.path)!r}, headroom.__file__]) == {str(self.path)!r})
+print(_paths.is_checkout(), *sorted(path.name for path in _paths.adapter_folder().glob("*.h")))
+print(headroom.torch.install("pytorch"))
+libraries = [line.split()[-1] for line in open("/proc/self/maps") if "libheadroom" in line]
+print(all(os.path.dirname(name).endswith("headroom/_lib") for name in libraries), bool(libraries))
+""", HEADROOM_BUILD_DIR="")
+        version = (ROOT / "include/headroom/version.h").read_text().split('_STRING "')[1].split('"')[0]
+        lines = shown.splitlines()
+        self.assertEqual(lines[:2], [f"{version} True", "True"])
+        self.assertTrue(lines[2].startswith("False ") and "headroom_torch.h" in lines[2], lines)
+        self.assertEqual(lines[3:], ["pytorch", "True True"])
+        self.assertIn(version, self.call(self.path / "venv/bin/headroom", "--version"))
+        self.pip("uninstall", "-y", "headroom")
+        self.assertEqual([path for path in (self.path / "venv").rglob("*headroom*")], [])
+
+    def backend(self, call):
+        """Calls the backend as pip does; the file it made."""
+        return self.path / self.call(
+            self.python, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); "
+            f"import build_backend; print(build_backend.{call}('.'))").splitlines()[-1]
+
+    def test_an_editable_install_points_at_the_checkout(self):
+        with zipfile.ZipFile(self.backend("build_editable")) as wheel:
+            content = wheel.read("__editable__.headroom.pth").decode().strip()
+            self.assertEqual(content, str(ROOT / "python"))
+            self.assertIsNone(wheel.testzip())
+            (name,) = (name for name in wheel.namelist() if name.endswith("/scripts/headroom"))
+            program = self.path / "editable-headroom"
+            program.write_bytes(wheel.read(name))
+        program.chmod(0o755)
+        entered = "import sys; print(any('Wait' in type(each).__name__ for each in sys.meta_path))"
+        self.assertEqual(self.call(program, "run", "--", sys.executable, "-c", entered), "True")
+
+    def test_the_source_distribution_has_what_cmake_needs(self):
+        with tarfile.open(self.backend("build_sdist")) as tar:
+            names = tar.getnames()
+            tar.extractall(self.path / "source")
+        self.assertEqual([name for name in names if "__pycache__" in name or "/build/" in name], [])
+        source = next((self.path / "source").iterdir())
+        self.call("cmake", "-S", source / "native", "-B", self.path / "configured",
+                  "-DHR_TESTS=OFF", "-DHR_BENCH=OFF")
+        self.assertTrue((source / "headroom/torch/_install.py").is_file())
+
+    def test_without_cmake_the_message_says_so(self):
+        code = f"""
+import sys; sys.path.insert(0, {str(ROOT / 'python')!r})
+import build_backend
+try: build_backend.build_wheel('.')
+except build_backend.BuildError as error: print(error)
+"""
+        shown = self.call(self.python, "-c", code, PATH=str(self.path))
+        self.assertIn("cmake is needed to build the libraries and is not in PATH", shown)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+"""torch.cuda: CUDA starts at the first use, and what was queued for that moment runs then."""
+import os
+import threading
+import traceback
+
+import torch
+
+from . import memory  # noqa: F401
+
+_initialized = False
+_queued_calls = []
+_initialization_lock = threading.Lock()
+_tls = threading.local()
+
+
+def is_initialized() -> bool:
+    return _initialized and not torch._C.is_in_bad_fork
+
+
+def _lazy_call(call, **kwargs) -> None:
+    with _initialization_lock:
+        if is_initialized():
+            call()
+        else:
+            _queued_calls.append((call, traceback.format_stack()))
+
+
+def _lazy_init() -> None:
+    global _initialized
+    if is_initialized() or hasattr(_tls, "is_initializing"):
+        return
+    with _initialization_lock:
+        if torch._C.is_in_bad_fork:
+            raise RuntimeError("Cannot re-initialize CUDA in forked subprocess.")
+        if os.environ.get("FAKE_TORCH_NO_GPU"):
+            raise RuntimeError("No CUDA GPUs are available")
+        torch._tell("cuda started")
+        os.register_at_fork(after_in_child=lambda: setattr(torch._C, "is_in_bad_fork", True))
+        _tls.is_initializing = True
+        try:
+            for call, _ in _queued_calls:
+                call()
+        finally:
+            del _tls.is_initializing
+        _initialized = True
+
+
+def current_device() -> int:
+    return 0
+
+
+class _Properties:
+    total_memory = torch._C.CARD_BYTES
+
+
+def get_device_properties(device: int) -> _Properties:
+    return _Properties()

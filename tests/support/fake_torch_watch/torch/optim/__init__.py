@@ -1,0 +1,3 @@
+"""torch.optim."""
+from . import optimizer
+from .optimizer import Optimizer  # noqa: F401
