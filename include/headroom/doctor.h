@@ -71,9 +71,8 @@ typedef struct hr_remedy {
     uint64_t saves_bytes;         /* HR_UNKNOWN; of a range, the lower end */
     uint64_t saves_at_most_bytes; /* the upper end; as saves_bytes where there is no range */
     hr_basis basis;
-    const char *cost;  /* time, accuracy, effort: one line */
-    const char *how;   /* what to type: a setting, or a few lines of code */
-    bool is_for_later; /* not with PyTorch as it is today: never what to try first */
+    const char *cost; /* time, accuracy, effort: one line */
+    const char *how;  /* what to type: a setting, or a few lines of code */
 } hr_remedy;
 
 /* Bytes with a name: a part of the finding. */

@@ -262,16 +262,14 @@ static void note_best(tune_call *call, const hr__candidate *best, const hr__cand
     }
     if (hr__candidate_is_headroom(best))
         hr__replay_note(&call->notes,
-                        "No setting of PyTorch's own completes on this card. The allocator of "
-                        "libheadroom (engine %s) does; it serves programs that are written for it "
-                        "(headroom/headroom.h); this version has no way to give it to PyTorch.",
+                        "No setting of PyTorch's own completes on this card; headroom's allocator "
+                        "does, in PyTorch's place: headroom run --allocator %s -- python train.py",
                         best->result.policy);
     if (best->result.copied_bytes != 0)
         hr__replay_note(
             &call->notes,
             "It copies live data to other pages, which needs moments in which no kernel "
-            "touches it: the replay assumes that the program grants them "
-            "(hr_safe_point).");
+            "touches it: the replay assumes that it gets them.");
     if (recorded->result.is_complete && recorded->result.retries == 0)
         hr__replay_note(&call->notes, "The recorded settings complete on this card already.");
     if (best->needs_fraction_call)

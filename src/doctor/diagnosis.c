@@ -163,31 +163,19 @@ void hr__finding_part(hr__finding_draft *finding, const char *name, uint64_t byt
         finding->parts[finding->part_count++] = (hr_part){keep(finding->draft, name), bytes};
 }
 
-/* `remedy` without its texts and savings. */
-static void add_remedy(hr__finding_draft *finding, hr_remedy remedy, hr__savings savings,
-                       const char *action, const char *cost, const char *how)
-{
-    if (finding->remedy_count == HR__MOST_REMEDIES)
-        return;
-    remedy.action = keep(finding->draft, action);
-    remedy.saves_bytes = savings.at_least_bytes;
-    remedy.saves_at_most_bytes = savings.at_most_bytes;
-    remedy.cost = keep(finding->draft, cost);
-    remedy.how = keep(finding->draft, how);
-    finding->remedies[finding->remedy_count++] = remedy;
-}
-
 void hr__finding_remedy(hr__finding_draft *finding, const char *action, hr__savings savings,
                         hr_basis basis, const char *cost, const char *how)
 {
-    add_remedy(finding, (hr_remedy){.basis = basis}, savings, action, cost, how);
-}
-
-void hr__finding_later_remedy(hr__finding_draft *finding, const char *action, hr__savings savings,
-                              hr_basis basis, const char *cost, const char *how)
-{
-    add_remedy(finding, (hr_remedy){.basis = basis, .is_for_later = true}, savings, action, cost,
-               how);
+    if (finding->remedy_count == HR__MOST_REMEDIES)
+        return;
+    finding->remedies[finding->remedy_count++] = (hr_remedy){
+        .action = keep(finding->draft, action),
+        .saves_bytes = savings.at_least_bytes,
+        .saves_at_most_bytes = savings.at_most_bytes,
+        .basis = basis,
+        .cost = keep(finding->draft, cost),
+        .how = keep(finding->draft, how),
+    };
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */

@@ -98,10 +98,6 @@ void hr__finding_part(hr__finding_draft *finding, const char *name, uint64_t byt
 void hr__finding_remedy(hr__finding_draft *finding, const char *action, hr__savings savings,
                         hr_basis basis, const char *cost, const char *how);
 
-/* The same, for what cannot be done with PyTorch as it is today. */
-void hr__finding_later_remedy(hr__finding_draft *finding, const char *action, hr__savings savings,
-                              hr_basis basis, const char *cost, const char *how);
-
 /* Formatted text that lives as long as the diagnosis; "" without host memory. */
 __attribute__((format(printf, 2, 3))) const char *hr__diagnosis_text(hr__diagnosis_draft *draft,
                                                                      const char *format, ...);

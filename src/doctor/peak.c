@@ -152,11 +152,17 @@ static hr_status tell_lines(hr__case *given, const hr__peak *peak, hr__finding_d
 
 /* ---- when it was ----------------------------------------------------------------------------- */
 
-/* What ran at the event: by its own stack, or by the pass that it lies in. */
+enum { PASS_NOT_KNOWN = HR__PASS_OPTIMIZER + 1 };
+
+/* What ran at the event: by its own stack, or by the pass that it lies in. A history may have
+ * stacks in some steps and none in others: they cost time. */
 static uint8_t kind_at(const hr__case *given, uint32_t event)
 {
+    uint8_t kind = given->roles.passes[hr__roles_pass_at(&given->roles, event)].kind;
     if (event < given->trace->event_count) {
         uint32_t context = given->trace->events[event].context;
+        if (context == HR__NO_CONTEXT && kind == HR__PASS_OTHER)
+            return PASS_NOT_KNOWN;
         if (hr__attribution_is_in_optimizer(&given->attribution, context))
             return HR__PASS_OPTIMIZER;
         switch (hr__attribution_category(&given->attribution, context)) {
@@ -168,7 +174,7 @@ static uint8_t kind_at(const hr__case *given, uint32_t event)
             break;
         }
     }
-    return given->roles.passes[hr__roles_pass_at(&given->roles, event)].kind;
+    return kind;
 }
 
 static void tell_when(hr__case *given, const hr__peak *peak, hr__finding_draft *finding)
@@ -178,6 +184,7 @@ static void tell_when(hr__case *given, const hr__peak *peak, hr__finding_draft *
         [HR__PASS_FORWARD] = "in a forward pass",
         [HR__PASS_BACKWARD] = "in a backward pass",
         [HR__PASS_OPTIMIZER] = "in the optimizer's step",
+        [PASS_NOT_KNOWN] = "in a pass that no stack tells of",
     };
     bool has_failed = given->failure.has_happened;
     uint32_t event =

@@ -398,8 +398,7 @@ static hr_status examine_segments(const hr__model *model, hr__diagnosis_draft *d
         hr__diagnosis_add(draft, "unknown", HR_UNKNOWN, "A recording with its history would tell.");
     hr__finding_remedy(finding, "record from the beginning of the program", HR__SAVES_UNKNOWN,
                        HR_BASIS_RULE, "about a microsecond an allocation",
-                       "torch.cuda.memory._record_memory_history(max_entries=100000)  # first\n"
-                       "torch.cuda.memory._dump_snapshot(\"run.pickle\")                # later");
+                       "headroom run --record run.pickle -- python train.py");
     hr__finding_remedy(finding, "then ask again", HR__SAVES_UNKNOWN, HR_BASIS_RULE, "none",
                        "headroom doctor run.pickle");
     return HR_OK;

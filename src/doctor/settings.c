@@ -7,8 +7,8 @@
  * Garbage collection acts only under a limit: it is tried where there is one, or a card is named on
  * which the program could set one.
  *
- * Our own engine mostly reserves least, and is named last: settings can be typed now, an allocator
- * has to be built in, and this version cannot give it to PyTorch. */
+ * Our own engine mostly reserves least, and is named last: a setting is a smaller step than another
+ * allocator. */
 #include "doctor/settings.h"
 
 #include <inttypes.h>
@@ -476,9 +476,9 @@ void hr__doctor_add_setting_remedies(hr__case *given, const hr__tried_settings *
                            cost_of(given, tried, best[i]), how_of(given, tried, best[i]));
     const hr__tried_setting *engine = best_of_kind(tried, HR__SETTING_HEADROOM);
     if (is_engine_worth_it(given, tried, engine, count != 0 ? best[0] : NULL))
-        hr__finding_later_remedy(finding, action_of(given, tried, engine),
-                                 hr__saves(saved_bytes(tried, engine)), HR_BASIS_REPLAYED,
-                                 cost_of(given, tried, engine), how_of(given, tried, engine));
+        hr__finding_remedy(finding, action_of(given, tried, engine),
+                           hr__saves(saved_bytes(tried, engine)), HR_BASIS_REPLAYED,
+                           cost_of(given, tried, engine), how_of(given, tried, engine));
 }
 
 /* ---- warnings -------------------------------------------------------------------------------- */

@@ -41,12 +41,9 @@ typedef struct hr__tried_setting {
 #define HR__MOST_TRIED 16
 
 /* The words of a remedy: our own engine. */
-#define HR__HEADROOM_ACTION "use the allocator of libheadroom (engine headroom)"
-#define HR__HEADROOM_COST                                                                          \
-    "for programs written for it: this version has no way to give it to PyTorch"
-#define HR__HEADROOM_HOW                                                                           \
-    "hr_pool_options options = {.struct_size = sizeof options, .engine = \"headroom\"};\n"         \
-    "hr_pool_create(device, &options, &pool);  // headroom/headroom.h"
+#define HR__HEADROOM_ACTION "run it with headroom's allocator in place of PyTorch's"
+#define HR__HEADROOM_COST "a restart; needs PyTorch 2.11 and a C++ compiler"
+#define HR__HEADROOM_HOW "headroom run --allocator headroom -- python train.py"
 
 typedef struct hr__tried_settings {
     hr__tried_setting tried[HR__MOST_TRIED]; /* the recorded one first */

@@ -177,10 +177,8 @@ static void add_leak_remedies(hr__finding_draft *finding)
     hr__finding_remedy(
         finding, "find the line: record a few dozen steps and give the recording to the doctor",
         HR__SAVES_UNKNOWN, HR_BASIS_RULE, "one short run, a few percent slower",
-        "torch.cuda.memory._record_memory_history(max_entries=100000)\n"
-        "...  # some steps\n"
-        "torch.cuda.memory._dump_snapshot(\"run.pickle\")\n"
-        "# then: headroom doctor run.pickle");
+        "headroom run --record run.pickle -- python train.py\n"
+        "headroom doctor run.pickle");
 }
 
 static void add_host_remedies(hr__finding_draft *finding)

@@ -437,13 +437,13 @@ static void add_stream_remedies(const stranding *found, hr__finding_draft *findi
         add_asking(finding, asking);
 }
 
-/* Behind what can be done with PyTorch as it is. */
+/* Behind what can be done with PyTorch's own allocator. */
 static void add_headroom(const stranding *found, hr__finding_draft *finding)
 {
     uint64_t saved = found->headroom_bytes != 0 ? saved_bytes(found, found->headroom_bytes) : 0;
     if (saved >= MUCH_STRANDED_BYTES)
-        hr__finding_later_remedy(finding, HR__HEADROOM_ACTION, hr__saves(saved), HR_BASIS_REPLAYED,
-                                 HR__HEADROOM_COST, HR__HEADROOM_HOW);
+        hr__finding_remedy(finding, HR__HEADROOM_ACTION, hr__saves(saved), HR_BASIS_REPLAYED,
+                           HR__HEADROOM_COST, HR__HEADROOM_HOW);
 }
 
 static void add_remedies(const stranding *found, hr__finding_draft *finding)

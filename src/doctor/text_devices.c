@@ -103,12 +103,8 @@ void hr__text_add_recording(const hr__text_case *given, hr__finding_draft *findi
     }
     hr__finding_remedy(finding, "record the run, to see what holds the memory, line by line",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE,
-                       "two lines of code; the recorded run is a little slower",
-                       "# first:\n"
-                       "torch.cuda.memory._record_memory_history(max_entries=100000)\n"
-                       "# when it has failed:\n"
-                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")\n"
-                       "# then: headroom doctor oom.pickle");
+                       "no code is changed; the recorded run is a little slower",
+                       "headroom run -- python train.py");
 }
 
 void hr__text_add_process_list(const hr__text_case *given, hr__finding_draft *finding)

@@ -183,12 +183,9 @@ static void add_fragmentation_remedies(const hr__text_case *given, hr__finding_d
         return;
     hr__finding_remedy(finding, "record the run and let settings be tried on the recording",
                        HR__SAVES_UNKNOWN, HR_BASIS_RULE,
-                       "two lines of code; the recorded run is a little slower",
-                       "# first:\n"
-                       "torch.cuda.memory._record_memory_history(max_entries=100000)\n"
-                       "# when it has failed:\n"
-                       "torch.cuda.memory._dump_snapshot(\"oom.pickle\")\n"
-                       "# then: headroom tune oom.pickle --card SIZE");
+                       "no code is changed; the recorded run is a little slower",
+                       "headroom run --record run.pickle -- python train.py\n"
+                       "headroom tune run.pickle --card SIZE");
 }
 
 /* The recipe that most pages give first. */

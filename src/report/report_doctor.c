@@ -264,17 +264,26 @@ static bool saves_more(const hr_remedy *remedy, const hr_remedy *than)
                                            : most_bytes > than_most_bytes;
 }
 
-/* Of a run in which nothing is wrong: the remedy that gives most back of what need not be held.
- * What was alive at the peak was needed. */
+/* The first of a finding's that gives anything back, or NULL. */
+static const hr_remedy *first_that_saves(const hr_finding *finding)
+{
+    for (size_t k = 0; k < finding->remedy_count; k++)
+        if (saves_more(&finding->remedies[k], NULL))
+            return &finding->remedies[k];
+    return NULL;
+}
+
+/* Of a run in which nothing is wrong: of what the findings advise first, that which gives most back
+ * of what need not be held. What was alive at the peak was needed. */
 static const hr_remedy *largest_remedy(const hr_diagnosis *diagnosis)
 {
     const hr_remedy *largest = NULL;
     for (size_t i = 0; i < diagnosis->finding_count; i++) {
         const hr_finding *finding = &diagnosis->findings[i];
-        for (size_t k = 0; k < finding->remedy_count; k++)
-            if (!is_warning(finding) && !is_peak(finding) && !finding->remedies[k].is_for_later &&
-                saves_more(&finding->remedies[k], largest))
-                largest = &finding->remedies[k];
+        const hr_remedy *remedy =
+            is_warning(finding) || is_peak(finding) ? NULL : first_that_saves(finding);
+        if (remedy != NULL && saves_more(remedy, largest))
+            largest = remedy;
     }
     return largest;
 }
@@ -288,9 +297,8 @@ static const hr_remedy *first_remedy(const hr_diagnosis *diagnosis)
         return largest_remedy(diagnosis);
     for (size_t i = 0; i < diagnosis->finding_count; i++) {
         const hr_finding *finding = &diagnosis->findings[i];
-        for (size_t k = 0; k < finding->remedy_count && !is_warning(finding); k++)
-            if (!finding->remedies[k].is_for_later)
-                return &finding->remedies[k];
+        if (finding->remedy_count > 0 && !is_warning(finding))
+            return &finding->remedies[0];
     }
     return NULL;
 }

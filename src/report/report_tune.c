@@ -12,10 +12,11 @@ static void say_that_headroom_fits(hr__report *out, const hr_tune_report *report
 {
     hr__report_say(
         out, HR__STYLE_GREEN,
-        "fits: %s of %s reserved at most, with the allocator of libheadroom (engine %s); "
+        "fits: %s of %s reserved at most, with headroom's allocator in place of PyTorch's; "
         "with no setting of PyTorch's own",
         hr__size_text(report->best->peak_reserved_bytes).text,
-        hr__size_text(report->card_bytes).text, report->best->policy);
+        hr__size_text(report->card_bytes).text);
+    hr__report_verbatim(out, "headroom run --allocator ", report->best->policy);
 }
 
 static void say_that_it_fits(hr__report *out, const hr_tune_report *report)
@@ -71,9 +72,9 @@ static void say_headroom(hr__report *out, const hr_tune_report *report)
     for (size_t i = 0; i < report->tried_count; i++) {
         const hr_replay_result *result = &report->tried[i];
         if (result != report->best && result->is_complete && hr__run_is_headroom(result))
-            hr__report_fact(out, "libheadroom",
-                            "engine %s would reserve %s, %s times the peak of live bytes",
-                            result->policy, hr__size_text(result->peak_reserved_bytes).text,
+            hr__report_fact(out, "allocator",
+                            "%s would reserve %s, %s times the peak of live bytes", result->policy,
+                            hr__size_text(result->peak_reserved_bytes).text,
                             hr__ratio_text(result->ratio).text);
     }
 }

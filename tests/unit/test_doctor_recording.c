@@ -146,7 +146,7 @@ static void segments_without_a_history_tell_little_and_say_what_would(void **sta
     assert_int_equal(hr_doctor_recording(recording, NULL, &diagnosis), HR_OK);
     assert_int_equal(diagnosis->verdict, HR_VERDICT_UNKNOWN);
     assert_int_equal(diagnosis->numbers.reserved_bytes, 2 * RUN_MIB);
-    assert_non_null(strstr(diagnosis->findings[0].remedies[0].how, "_record_memory_history"));
+    assert_non_null(strstr(diagnosis->findings[0].remedies[0].how, "--record run.pickle"));
     hr_diagnosis_free(diagnosis);
     hr_recording_close(recording);
 }

@@ -190,7 +190,7 @@ static void what_one_stream_would_not_need_is_stranded(void **state)
     assert_non_null(remedy);
     assert_int_equal(remedy->saves_bytes, 200 * MIB);
     assert_null(find_remedy(finding, "record_stream(): wait")); /* nothing waited */
-    remedy = find_remedy(finding, "(engine headroom)");
+    remedy = find_remedy(finding, "headroom's allocator");
     assert_non_null(remedy);
     assert_true(remedy->saves_bytes >= 180 * MIB); /* it may grow a little before it moves */
     assert_ptr_equal(remedy, &finding->remedies[finding->remedy_count - 1]);

@@ -64,7 +64,7 @@ static void tried_but_only_so_much_available_leaves_open_who_holds_the_rest(void
     assert_non_null(strstr(got->sentence, "6.50 GiB were asked for with 2.25 GiB free"));
     const hr_finding *finding = finding_of(got, "unknown");
     assert_non_null(remedy_with(finding, "nvidia-smi"));
-    assert_non_null(remedy_with(finding, "headroom doctor oom.pickle"));
+    assert_non_null(remedy_with(finding, "headroom run"));
     hr_diagnosis_free(got);
 }
 
@@ -133,7 +133,7 @@ static void genuine_offers_a_batch_that_gives_back_what_is_missing(void **state)
     assert_true(batch->saves_bytes < gib(3.5) && batch->saves_at_most_bytes > gib(3.5));
     assert_non_null(remedy_with(&got->findings[0], "autocast"));
     assert_non_null(remedy_with(&got->findings[0], "use_reentrant=False"));
-    assert_non_null(remedy_with(&got->findings[0], "_record_memory_history"));
+    assert_non_null(remedy_with(&got->findings[0], "headroom run"));
     hr_diagnosis_free(got);
 
     summary.first.tried_bytes = gib(9); /* more than half of what is in use */

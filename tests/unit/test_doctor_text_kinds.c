@@ -13,8 +13,8 @@ static void without_numbers_every_kind_explains_itself_and_names_what_would_tell
         hr__error_kind kind;
         const char *how, *other_how;
     } cases[] = {
-        {HR__ERROR_TORCH_CUDA, "nvidia-smi", "_dump_snapshot"},
-        {HR__ERROR_TORCH_HIP, "rocm-smi", "_dump_snapshot"},
+        {HR__ERROR_TORCH_CUDA, "nvidia-smi", "headroom run"},
+        {HR__ERROR_TORCH_HIP, "rocm-smi", "headroom run"},
         {HR__ERROR_TORCH_XPU, "xpu-smi", "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS"},
         {HR__ERROR_TORCH_MPS, "top -o mem", "PYTORCH_MPS_HIGH_WATERMARK_RATIO"},
         {HR__ERROR_TORCH_OTHER, "collect_env", "torch.accelerator.memory_stats()"},

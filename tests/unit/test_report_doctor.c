@@ -165,39 +165,41 @@ static void a_healthy_run_is_told_what_gives_most_back_first(void **state)
     assert_has("  1. let segments grow instead of taking new ones (see above)\n");
 }
 
-/* The remedies need not be in the order of their bytes; those of the peak and of warnings are left
- * out, and so are those that save nothing. */
+/* Of each finding the first that gives something back counts; the peak's and warnings' are left
+ * out. */
 static void what_a_healthy_run_needs_or_must_not_do_is_not_what_to_try_first(void **state)
 {
     static const hr_remedy largest = {.action = "shrink the model",
                                       .saves_bytes = 9 * SAMPLE_GIB,
                                       .saves_at_most_bytes = 9 * SAMPLE_GIB};
     static const hr_remedy idle[] = {
-        {.action = "another day",
-         .saves_bytes = 8 * SAMPLE_GIB,
-         .saves_at_most_bytes = 8 * SAMPLE_GIB,
-         .is_for_later = true},
         {.action = "do nothing", .saves_bytes = HR_UNKNOWN, .saves_at_most_bytes = HR_UNKNOWN},
         {.action = "hope", .saves_bytes = 0, .saves_at_most_bytes = 4 * SAMPLE_GIB},
+        {.action = "another allocator",
+         .saves_bytes = 8 * SAMPLE_GIB,
+         .saves_at_most_bytes = 8 * SAMPLE_GIB},
+    };
+    static const hr_remedy stranded[] = {
         {.action = "a little", .saves_bytes = SAMPLE_GIB, .saves_at_most_bytes = SAMPLE_GIB},
         {.action = "more", .saves_bytes = SAMPLE_GIB, .saves_at_most_bytes = 2 * SAMPLE_GIB},
     };
     hr_finding findings[] = {
         {.kind = "warning", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
         {.kind = "peak", .bytes = HR_UNKNOWN, .remedies = &largest, .remedy_count = 1},
-        {.kind = "fragmentation", .bytes = HR_UNKNOWN, .remedies = idle, .remedy_count = 5},
+        {.kind = "fragmentation", .bytes = HR_UNKNOWN, .remedies = idle, .remedy_count = 3},
+        {.kind = "stranded", .bytes = HR_UNKNOWN, .remedies = stranded, .remedy_count = 2},
     };
     hr_diagnosis diagnosis = healthy_sample();
     (void)state;
     diagnosis.findings = findings;
     diagnosis.finding_count = SAMPLE_COUNT(findings);
     text_of(&diagnosis, NULL);
-    assert_has("\nTry first\n  more\n");
-    assert_has("  5. more (see above)\n");
-    findings[2].remedy_count = 3;
+    assert_has("\nTry first\n  a little\n");
+    assert_has("  1. a little (see above)\n");
+    diagnosis.finding_count = 3;
     text_of(&diagnosis, NULL);
     assert_has("\nTry first\n  hope\n");
-    findings[2].remedy_count = 2;
+    findings[2].remedy_count = 1;
     text_of(&diagnosis, NULL);
     assert_lacks("Try first");
     assert_lacks("see above");
@@ -590,7 +592,7 @@ static void no_text_can_steer_a_terminal(void **state)
     static const char nasty[] = "a\033[2J\rb\xFFz\xE2\x80\xAE";
     static const char *const texts[] = {nasty};
     static const hr_part part = {nasty, 1};
-    static const hr_remedy remedy = {nasty, 1, 1, HR_BASIS_RULE, nasty, nasty, false};
+    static const hr_remedy remedy = {nasty, 1, 1, HR_BASIS_RULE, nasty, nasty};
     static const hr_finding findings[] = {
         {"leak", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},
         {"warning", nasty, HR_UNKNOWN, texts, 1, texts, 1, &part, 1, &remedy, 1},

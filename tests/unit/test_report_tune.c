@@ -70,10 +70,11 @@ static void when_only_our_own_engine_fits_that_is_said_and_nothing_is_to_be_set(
     text_of(&report, NULL);
     assert_true(report_capture_begins_with(
         &captured,
-        "fits: 20.2 GiB of 24.0 GiB reserved at most, with the allocator of libheadroom\n"
-        "  (engine headroom:rescue); with no setting of PyTorch's own\n\n"));
+        "fits: 20.2 GiB of 24.0 GiB reserved at most, with headroom's allocator in place\n"
+        "  of PyTorch's; with no setting of PyTorch's own\n"
+        "headroom run --allocator headroom:rescue\n\n"));
     assert_false(report_capture_has(&captured, "PYTORCH_CUDA_ALLOC_CONF"));
-    assert_false(report_capture_has(&captured, "\nlibheadroom "));
+    assert_false(report_capture_has(&captured, "\nallocator "));
 }
 
 /* Whether its row is among those shown or not. */
@@ -86,8 +87,9 @@ static void what_our_own_engine_would_reserve_is_a_fact_beside_the_best(void **s
     report.tried = tried;
     text_of(&report, &(hr_report_form){.most_rows = 1});
     assert_true(report_capture_has(
-        &captured, "\nlibheadroom   engine headroom:rescue would reserve 20.2 GiB, 1.01 times the "
-                   "peak\n              of live bytes\n"));
+        &captured,
+        "\nallocator     headroom:rescue would reserve 20.2 GiB, 1.01 times the peak of\n"
+        "              live bytes\n"));
 }
 
 static void what_does_not_fit_says_whether_anything_could_help(void **state)
