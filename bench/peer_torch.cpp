@@ -16,7 +16,8 @@
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-namespace {
+namespace
+{
 
 struct worker {
     const alloc_pattern *pattern;

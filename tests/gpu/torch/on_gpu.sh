@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
+# are named, each within its time. One part that fails does not keep the others from running.
+#
+#   on_gpu.sh PART...     PART: build checks same rescue pytorch raw steps watching tools, or all
+#   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators
+#
+# What is not in the repository is looked for in build/carried (or where the variable says):
+#   train.py   the corpus script, for steps            (HEADROOM_TRAIN)
+#   pytests/   test_cuda.py and others, for pytorch    (HEADROOM_PYTORCH_TESTS)
+#   headroom   the program, where it cannot be built   (HEADROOM_PROGRAM)
+#
+# Output: $OUT/on_gpu.log and $OUT/data.tgz, both complete after every part; ends with a table.
+set -uo pipefail
+cd "$(dirname "$0")/../../.."
+root=$PWD
+result=${OUT:-$root/build/on_gpu}
+mkdir -p "$result" build/gpu
+if [ "${1:-}" != --part ]; then
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    export OUT=$work
+fi
+carried=$root/build/carried
+export PYTHONUNBUFFERED=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+export PYTHONPATH="$root/python${PYTHONPATH:+:$PYTHONPATH}"
+export HEADROOM_LIBRARY_DIR=${HEADROOM_LIBRARY_DIR:-$root/build/gpu}
+tests=$root/tests/gpu/torch
+bench=$root/bench/torch
+log=$result/on_gpu.log
+table=()
+
+program() {
+    for path in "${HEADROOM_PROGRAM:-}" build/gpu/headroom "$carried/headroom" build/headroom; do
+        if [ -n "$path" ] && "$path" --version >/dev/null 2>&1; then
+            realpath "$path"
+            return
+        fi
+    done
+    echo /nonexistent/headroom
+}
+
+# shellcheck disable=SC2046 # no name has a space
+# Compiles every source of the arguments into build/gpu/objects, in parallel, unless it is there.
+objects() {
+    mkdir -p build/gpu/objects
+    printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} sh -c '
+        object=build/gpu/objects/$(echo "{}" | tr / _).o
+        if [ ! -e "$object" ] || [ -n "$(find "{}" include src adapters cli -name "*.[ch]" -newer "$object" -print -quit)" ]; then
+            gcc -std=c11 -D_GNU_SOURCE -O3 -DNDEBUG -fPIC -fvisibility=hidden -Wall -Iinclude -Isrc \
+                -Iadapters/torch/support -c "{}" -o "$object"
+        fi'
+}
+named() { for source in "$@"; do echo "build/gpu/objects/$(echo "$source" | tr / _).o"; done; }
+
+part_build() {
+    set -e
+    local version core support analysis cli
+    version=$(sed -n 's/#define HR_VERSION_STRING "\([0-9]*\.[0-9]*\).*/\1/p' include/headroom/version.h)
+    mapfile -t core < <(find src/base src/device src/engine src/pool src/model src/export src/record -name '*.c' | sort)
+    mapfile -t support < <(find adapters/torch/support -name '*.c' | sort)
+    objects "${core[@]}" "${support[@]}"
+    gcc -shared -Wl,-soname,"libheadroom.so.$version" -o "build/gpu/libheadroom.so.$version" \
+        $(named "${core[@]}") -lpthread -ldl -lm
+    ln -sf "libheadroom.so.$version" build/gpu/libheadroom.so
+    if [ "${#support[@]}" -gt 0 ]; then
+        gcc -shared -Wl,-soname,"libheadroom-torch.so.$version" -Wl,-rpath,'$ORIGIN' \
+            -o "build/gpu/libheadroom-torch.so.$version" $(named "${support[@]}") -Lbuild/gpu \
+            -lheadroom -lpthread -ldl
+        ln -sf "libheadroom-torch.so.$version" build/gpu/libheadroom-torch.so
+    fi
+    if printf '#include <zlib.h>\n#include <lzma.h>\n#include <zstd.h>\n' | gcc -E - >/dev/null 2>&1; then
+        mapfile -t analysis < <(find src/format src/analysis src/doctor src/report -name '*.c' | sort)
+        mapfile -t cli < <(find cli -name '*.c' | sort)
+        objects "${analysis[@]}" "${cli[@]}"
+        gcc -o build/gpu/headroom $(named "${cli[@]}" "${analysis[@]}" "${core[@]}") \
+            -lz -llzma -lzstd -lpthread -ldl -lm
+        gcc -shared -Wl,-soname,"libheadroom-analysis.so.$version" \
+            -o "build/gpu/libheadroom-analysis.so.$version" $(named "${analysis[@]}" "${core[@]}") \
+            -lz -llzma -lzstd -lpthread -ldl -lm
+    fi
+    ls -l build/gpu/*.so.* build/gpu/headroom 2>/dev/null || true
+    echo "program: $(program)"
+    python3 -c 'import torch, transformers, torchvision
+print("torch", torch.__version__, "transformers", transformers.__version__, "torchvision",
+      torchvision.__version__, torch.cuda.get_device_name(0))'
+    # The adapter is compiled here, once, and not by every process that needs it.
+    local is_bad=0
+    for allocator in torch headroom headroom:rescue; do
+        python3 - "$allocator" "$tests" <<'PY' || { echo "FAIL not installed: $allocator"; is_bad=1; }
+import sys
+sys.path.insert(0, sys.argv[2])
+import under
+torch = under.enter(sys.argv[1])
+tensor = torch.arange(1000, device="cuda")
+assert tensor.sum().item() == 499500
+print("ok   installed", sys.argv[1], "backend", torch.cuda.get_allocator_backend(),
+      "allocated", torch.cuda.memory_allocated())
+PY
+    done
+    return $is_bad
+}
+part_checks() { python3 "$tests/check_allocator.py" ${names:-pytorch torch headroom headroom:rescue}; }
+part_same() { python3 "$tests/same_results.py" $names; }
+part_rescue() { python3 "$tests/rescue_capped.py" $names; }
+part_pytorch() {
+    python3 "$tests/run_pytorch_tests.py" --tests "${HEADROOM_PYTORCH_TESTS:-$carried/pytests}" $names
+}
+part_raw() { python3 "$bench/bench_raw_alloc.py" $names; }
+part_steps() {
+    python3 "$bench/bench_steps.py" --train "${HEADROOM_TRAIN:-$carried/train.py}" \
+        --seconds $((limit * 55 / 100)) --cards $((limit * 30 / 100)) $names
+}
+part_watching() { python3 "$bench/bench_watching.py" --headroom "$(program)" --seconds $((limit / 2)); }
+part_tools() { python3 "$tests/snapshot_tools.py" --headroom "$(program)" --out "$OUT" $names; }
+
+declare -A limits=([build]=240 [checks]=300 [same]=200 [rescue]=180 [pytorch]=420 [raw]=180
+    [steps]=420 [watching]=160 [tools]=160)
+order=(build checks same rescue raw tools watching pytorch steps)
+
+if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
+    limit=$3
+    names=${4:-}
+    "part_$2"
+    exit
+fi
+[ "$#" -gt 0 ] || { echo "usage: on_gpu.sh PART... (${order[*]}, all)" >&2; exit 2; }
+parts=()
+for word in "$@"; do
+    if [ "$word" = all ]; then parts+=("${order[@]}"); else parts+=("$word"); fi
+done
+: >"$log"
+for word in "${parts[@]}"; do
+    names=""
+    case $word in *=*) names=${word#*=}; names=${names//,/ }; word=${word%%=*} ;; esac
+    part=${word%%:*}
+    limit=${limits[$part]:-}
+    case $word in *:*) limit=${word#*:} ;; esac
+    [ -n "$limit" ] || { echo "unknown part: $part" | tee -a "$log"; continue; }
+    echo "== $part, at most $limit s" | tee -a "$log"
+    begin=$SECONDS
+    timeout -k 5 "$limit" "$tests/on_gpu.sh" --part "$part" "$limit" "$names" 2>&1 | tee -a "$log"
+    status=${PIPESTATUS[0]}
+    table+=("$(printf '%-10s status %3d  %4d s' "$part" "$status" $((SECONDS - begin)))")
+    tar -C "$work" -czf "$result/data.tgz" . 2>/dev/null
+done
+{
+    echo
+    echo "== parts"
+    printf '%s\n' "${table[@]}"
+} | tee -a "$log"
