@@ -155,6 +155,7 @@ hr_pool *Adapter::make_pool(DevicePools &device, const char *engine)
     hr_status status = hr_pool_create(device.device, &options, &pool);
     TORCH_CHECK_VALUE(status != HR_ERR_BAD_SETTING, hr_last_error());
     check_done(status);
+    std::unique_ptr<hr_pool, void (*)(hr_pool *)> made(pool, hr_pool_destroy); // until it is ready
     for (size_t i = 1; i < confs_.size(); i++)
         if (hr_pool_configure(pool, confs_[i].c_str()) != HR_OK)
             TORCH_WARN("headroom: allocator settings '", confs_[i], "' are not in force on device ",
@@ -167,7 +168,7 @@ hr_pool *Adapter::make_pool(DevicePools &device, const char *engine)
         if (status != HR_ERR_UNSUPPORTED) // plain memory needs nothing of it
             check_done(status);
     }
-    return pool;
+    return made.release();
 }
 
 // Not while a tracker listens. Those who follow segments register them with what reaches memory

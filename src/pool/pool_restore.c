@@ -15,9 +15,13 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h> /* usleep */
 
 #include "base/host_memory.h"
 #include "engine/private_pools.h"
+
+/* For frees of other threads to come to their end: recording an event takes a microsecond. */
+enum { MOST_ATTEMPTS = 100, ATTEMPT_US = 100 };
 
 /* ---- a state --------------------------------------------------------------------------------- */
 
@@ -97,20 +101,27 @@ void hr_private_state_free(hr_private_state *state)
 /* ---- before either --------------------------------------------------------------------------- */
 
 /* Frees that wait for other streams come to their end. `*now` is how things stand then, counted.
- * Under the lock. */
+ * Under the lock, which is dropped where another thread is just recording the events of a free:
+ * call it before looking at anything else. */
 static hr_status finish_frees(hr_pool *pool, hr_private_state *now)
 {
-    walk_into(pool, now);
-    if (now->pending_count == 0)
-        return HR_OK;
-    HR__TRY(hr__stream_order_finish(pool, &now->id)); /* leaves what a capture defers */
-    walk_into(pool, now);
-    if (now->pending_count != 0)
-        return hr__fail(HR_ERR_WRONG_STATE,
-                        "%zu freed blocks of private pool (%" PRIu64 ", %" PRIu64
-                        ") wait for a stream that is being captured, or are being freed now",
-                        now->pending_count, now->id.first, now->id.second);
-    return HR_OK;
+    for (int attempt = 0;; attempt++) {
+        walk_into(pool, now);
+        if (now->pending_count == 0)
+            return HR_OK;
+        HR__TRY(hr__stream_order_finish(pool, &now->id)); /* leaves what a capture defers */
+        walk_into(pool, now);
+        if (now->pending_count == 0)
+            return HR_OK;
+        if (attempt == MOST_ATTEMPTS)
+            return hr__fail(HR_ERR_WRONG_STATE,
+                            "%zu freed blocks of private pool (%" PRIu64 ", %" PRIu64
+                            ") wait for a stream that is being captured",
+                            now->pending_count, now->id.first, now->id.second);
+        hr__pool_unlock(pool);
+        usleep(ATTEMPT_US);
+        hr__pool_lock(pool);
+    }
 }
 
 static bool is_in_use(const hr_pool *pool, hr_private_id id)
@@ -122,11 +133,11 @@ static bool is_in_use(const hr_pool *pool, hr_private_id id)
 
 static hr_status take_state(hr_pool *pool, hr_private_state *state)
 {
+    HR__TRY(finish_frees(pool, state));
     if (!is_in_use(pool, state->id))
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "private pool (%" PRIu64 ", %" PRIu64 ") is not in use", state->id.first,
                         state->id.second);
-    HR__TRY(finish_frees(pool, state));
     size_t ranges = state->range_count + 1, blocks = state->block_count + 1; /* never of 0 bytes */
     state_range *range_room = hr__host_alloc_zeroed(ranges, sizeof *range_room);
     state_block *block_room = hr__host_alloc_zeroed(blocks, sizeof *block_room);
@@ -219,12 +230,12 @@ static hr_status see_to_room(hr_pool *pool, const hr_private_state *state)
 static hr_status make_sure(hr_pool *pool, const hr_private_state *state, live_list *live)
 {
     hr_private_state now = {.pool = pool, .id = state->id};
+    HR__TRY(finish_frees(pool, &now));
     if (!is_in_use(pool, state->id))
         return hr__fail(HR_ERR_WRONG_STATE,
                         "private pool (%" PRIu64 ", %" PRIu64 ") is not in use any more",
                         state->id.first, state->id.second);
     HR__TRY(see_to_room(pool, state));
-    HR__TRY(finish_frees(pool, &now));
     for (size_t i = 0; i < state->range_count; i++)
         if (!is_there(pool, state, &state->ranges[i]))
             return hr__fail(HR_ERR_WRONG_STATE,

@@ -77,6 +77,45 @@ static void *use_the_rest(void *context)
     return NULL;
 }
 
+static void *free_with_uses(void *context)
+{
+    shop *s = context;
+    is_capturing_thread = true;
+    while (!atomic_load(&s->is_over)) {
+        hr_device_ptr block = HR_NULL;
+        EXPECT(hr_alloc(s->pool, 100000, 0, &block) == HR_OK);
+        EXPECT(hr_record_stream(s->pool, block, 7) == HR_OK);
+        EXPECT(hr_free(s->pool, block) == HR_OK); /* drops the lock while it records an event */
+    }
+    return NULL;
+}
+
+static void a_checkpoint_waits_for_a_free_that_is_under_way(void **state)
+{
+    const hr_pool_options options = {.struct_size = sizeof options, .engine = "headroom"};
+    hr_device *device = NULL;
+    shop shared = {.wrong = 0}, *s = &shared;
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(hr_host_device_create(512 * MIB, &device), HR_OK);
+    assert_int_equal(hr_pool_create(device, &options, &s->pool), HR_OK);
+    assert_int_equal(hr_private_pool_begin(s->pool, graphs, is_mine, NULL), HR_OK);
+    assert_int_equal(pthread_create(&thread, NULL, free_with_uses, s), 0);
+    for (int round = 0; round < 400 * ROUNDS; round++) {
+        hr_private_state *now = NULL;
+        EXPECT(hr_private_pool_checkpoint(s->pool, graphs, &now) == HR_OK);
+        hr_private_state_free(now);
+    }
+    atomic_store(&s->is_over, true);
+    pthread_join(thread, NULL);
+    if (s->wrong != 0)
+        fail_msg("line %d", (int)s->wrong);
+    assert_int_equal(hr_private_pool_end(s->pool, graphs), HR_OK);
+    assert_int_equal(hr_pool_check(s->pool), HR_OK);
+    hr_pool_destroy(s->pool);
+    hr_device_destroy(device);
+}
+
 static void restores_and_everything_else_do_not_disturb_each_other(void **state)
 {
     static const struct {
@@ -109,6 +148,7 @@ static void restores_and_everything_else_do_not_disturb_each_other(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_waits_for_a_free_that_is_under_way),
         cmocka_unit_test(restores_and_everything_else_do_not_disturb_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
