@@ -104,9 +104,7 @@ static run_process *process_of(run_news *news, long id)
         .id = id,
         .rank = -1,
         .device = -1,
-        .tried_bytes = RUN_NEWS_UNKNOWN,
         .total_bytes = RUN_NEWS_UNKNOWN,
-        .free_bytes = RUN_NEWS_UNKNOWN,
     };
     return process;
 }
@@ -114,9 +112,7 @@ static run_process *process_of(run_news *news, long id)
 static void take_failure(run_process *process, const message *given)
 {
     process->device = small_field(given, "device");
-    process->tried_bytes = bytes_field(given, "tried");
     process->total_bytes = bytes_field(given, "total");
-    process->free_bytes = bytes_field(given, "free");
     keep_text(&process->failure, given, "text");
     keep_text(&process->note, given, "note");
 }

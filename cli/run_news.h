@@ -4,8 +4,7 @@
  * come from python/headroom/_watch.py, which lists what happens when. Whatever does not look like
  * one is ignored.
  *
- *   oom        rank, device, tried, total, free,        the first time a process ran out
- *              note, text
+ *   oom        rank, device, total, note, text          the first time a process ran out
  *   again                                               another time
  *   writing    path                                     a file that has only begun
  *   file       path, steps                              the snapshot of it, and the step log
@@ -30,15 +29,15 @@ typedef struct run_process {
     long rank;               /* -1 = none */
     uint64_t failure_number; /* 1: the first process that failed; 0: it did not */
     long device;             /* -1 = not said */
-    uint64_t tried_bytes, total_bytes, free_bytes; /* RUN_NEWS_UNKNOWN */
-    uint64_t later_count;                          /* failures after the first */
-    char *failure;                                 /* the first failure in PyTorch's words */
-    char *error;                                   /* the error that ended it, with its traceback */
-    char *part;                                    /* the file that is being written */
-    char *file;                                    /* the snapshot; absolute */
-    char *steps;                                   /* the step log */
-    char *recording;                               /* --record's file */
-    char *note;                                    /* what of the history was not kept, and why */
+    uint64_t total_bytes;    /* of the card; RUN_NEWS_UNKNOWN */
+    uint64_t later_count;    /* failures after the first */
+    char *failure;           /* the first failure in PyTorch's words */
+    char *error;             /* the error that ended it, with its traceback */
+    char *part;              /* the file that is being written */
+    char *file;              /* the snapshot; absolute */
+    char *steps;             /* the step log */
+    char *recording;         /* --record's file */
+    char *note;              /* what of the history was not kept, and why */
     bool is_recorded;
     bool is_lost; /* it could not be recorded */
 } run_process;

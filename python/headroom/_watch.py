@@ -310,7 +310,7 @@ def _describe(device: int, tried: int, limit: int, free: int) -> Dict[str, Any]:
             f"GPU {device} has a total capacity of {_size(total)} of which {_size(free)} is free. "
             f"{allowed}Of the allocated memory {_size(allocated)} is allocated by PyTorch, and "
             f"{_size(reserved - allocated)} is reserved by PyTorch but unallocated.")
-    return {"device": device, "tried": tried, "total": total, "free": free, "text": text}
+    return {"device": device, "total": total, "text": text}
 
 
 def _save_failure() -> Optional[str]:
@@ -337,7 +337,7 @@ def _report_failure(device: int, tried: int, limit: int, free: int) -> None:
     try:
         fields = _describe(device, tried, limit, free)
     except Exception:  # an allocator without statistics
-        fields = {"device": device, "tried": tried, "free": free}
+        fields = {"device": device}
     is_heard = _send("oom", rank=rank(), note=_state.history.words(), **fields)
     path = _save_failure()
     if path is None:

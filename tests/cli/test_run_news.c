@@ -22,7 +22,7 @@ static void a_failure_is_kept_with_its_numbers_and_files(void **state)
     run_news news;
     run_news_init(&news);
     assert_null(run_news_first_failure(&news));
-    assert_null(TAKE(&news, "oom\0pid=12\0rank=3\0device=1\0tried=100\0total=1000\0free=5\0"
+    assert_null(TAKE(&news, "oom\0pid=12\0rank=3\0device=1\0total=1000\0"
                             "note=no stacks\0text=a=b"));
     TAKE(&news, "file\0pid=12\0path=/x y.pickle\0steps=/s");
     TAKE(&news, "again\0pid=12");
@@ -32,9 +32,7 @@ static void a_failure_is_kept_with_its_numbers_and_files(void **state)
     assert_int_equal(first->id, 12);
     assert_int_equal(first->rank, 3);
     assert_int_equal(first->device, 1);
-    assert_int_equal(first->tried_bytes, 100);
     assert_int_equal(first->total_bytes, 1000);
-    assert_int_equal(first->free_bytes, 5);
     assert_string_equal(first->failure, "a=b");
     assert_string_equal(first->note, "no stacks");
     assert_string_equal(first->file, "/x y.pickle");
@@ -54,7 +52,7 @@ static void the_process_that_failed_first_comes_first_whoever_was_heard_of_befor
     TAKE(&news, "oom\0pid=3");
     TAKE(&news, "oom\0pid=1");
     assert_int_equal(run_news_first_failure(&news)->id, 3);
-    assert_int_equal(run_news_first_failure(&news)->tried_bytes, RUN_NEWS_UNKNOWN);
+    assert_int_equal(run_news_first_failure(&news)->total_bytes, RUN_NEWS_UNKNOWN);
     assert_int_equal(run_news_first_failure(&news)->rank, -1);
     TAKE(&news, "recorded\0pid=1\0path=/r1");
     assert_true(news.processes[0].is_recorded);
