@@ -414,7 +414,11 @@ class Entering(RunCase):
 
     def test_a_program_without_torch_is_left_as_it_was(self):
         result = self.run_python(
-            "import os, sys\nprint('socket' in sys.modules, '_headroom_watch' in sys.modules)\n"
+            "import sys\nprint('socket' in sys.modules, '_headroom_watch' in sys.modules)\n"
+            "class Nowhere:\n"  # this machine may have a real one
+            "    def find_spec(self, name, path=None, target=None):\n"
+            "        if name == 'torch': raise ModuleNotFoundError(name)\n"
+            "sys.meta_path.insert(1, Nowhere())\n"
             "try:\n    import torch\nexcept ImportError:\n    print('none')\n", PYTHONPATH="")
         self.assertEqual((result.stdout, result.stderr), ("False False\nnone\n", ""))
 
