@@ -145,6 +145,7 @@ std::string stats_of(Adapter &adapter, int device)
     add(json, "refused", counts.refused);
     add(json, "held_launches", counts.held_launches);
     add(json, "longest_hold_ns", counts.longest_hold_ns);
+    add(json, "passed_launches", counts.passed_launches);
     end_object(json);
     return json + "}";
 }

@@ -22,9 +22,7 @@ HEADROOM_TORCH_API const char *headroom_torch_compiled_for(void);
  * PYTORCH_CUDA_ALLOC_CONF. Opens no device: that happens at the first use of one.
  *
  * 0: done. Otherwise nothing changed, and `message` says why, in one line. */
-#define HEADROOM_TORCH_WITHOUT_GATE                                                                \
-    1u /* live data is copied at headroom_torch safe points only                                   \
-        */
+#define HEADROOM_TORCH_WITHOUT_GATE 1u /* live data is copied at safe points only */
 HEADROOM_TORCH_API int headroom_torch_install(const char *allocator, unsigned flags, char *message,
                                               size_t capacity);
 

@@ -98,7 +98,8 @@ static void what_it_did_is_one_json_object(void **)
     assert_true(contains(json, "{\"engine\": \"headroom\", \"is_fallback\": false, "));
     assert_true(contains(json, "\"misses\": 1, "));
     assert_true(contains(json, "\"shared_pages\": 0, \"safe_moments\": {\"has_gate\": false, "));
-    assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0}}"));
+    assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0, "
+                               "\"passed_launches\": 0}}"));
     assert_int_equal(headroom_torch_stats(1, json, sizeof json), 0);
     assert_int_equal(headroom_torch_stats(-1, json, sizeof json), 0);
     char cut[5];
