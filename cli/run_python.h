@@ -2,7 +2,8 @@
  *
  * `headroom run` enters Python through PYTHONPATH. Told to ignore the environment (-E, and -I,
  * which implies it) or to start without `site` (-S), Python does not look there, and the program
- * runs unwatched: that has to be said, and is seen in the command line. */
+ * runs unwatched: that has to be said, and is seen in the command line. Most of it before the
+ * start, in what the command is made of: a job may be over before anybody looks at its process. */
 #ifndef HEADROOM_CLI_RUN_PYTHON_H
 #define HEADROOM_CLI_RUN_PYTHON_H
 
@@ -10,15 +11,24 @@
 #include <stddef.h>
 #include <sys/types.h> /* pid_t */
 
+typedef struct run_python_look {
+    bool is_python; /* which is to run a program: not `python --version` */
+    char closed_by; /* the option that keeps us out: 'I', 'E' or 'S'; 0 = none */
+} run_python_look;
+
 /* Is that the name, or the path, of a Python interpreter: python, python3, python3.12, pypy3? */
 bool run_python_is_python(const char *program);
 
-/* Of a command line that begins with a Python interpreter: the option ('I', 'E' or 'S') that keeps
- * us out, or 0. What follows the script, -c or -m is the program's own. 0 for any other command. */
-char run_python_closed_by(size_t argument_count, const char *const *arguments);
+/* Of a command line, by its words alone. What follows the script, -c or -m is the program's own. */
+run_python_look run_python_look_at_words(size_t word_count, const char *const *words);
 
-/* The same of a running process, by /proc. `*is_python` says whether it is Python at all; where
- * the process is gone or cannot be seen, it is untouched and the answer is 0. */
-char run_python_process_closed_by(pid_t process, bool *is_python);
+/* Of a command (ended by NULL) that is about to be started: found as execvp() finds it, and
+ * followed through the first lines of scripts, as the kernel reads them, and through `env`. What is
+ * not understood is not Python. */
+run_python_look run_python_look_at_command(const char *const *command);
+
+/* Of a running process, by /proc. False where it is gone or cannot be seen: `*look` is untouched.
+ */
+bool run_python_look_at_process(pid_t process, run_python_look *look);
 
 #endif /* HEADROOM_CLI_RUN_PYTHON_H */

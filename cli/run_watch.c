@@ -28,7 +28,7 @@ enum {
     REPORT_AFTER_SECONDS = 5,     /* from the failure, if the job goes on */
     DOCTOR_LIMIT_SECONDS = 120,   /* for the report */
     SNAPSHOT_LIMIT_SECONDS = 600, /* for a process to write it */
-    LOOK_AGAIN_MS = 500,          /* after the start: has `env` become Python by now? */
+    LOOK_AGAIN_MS = 500,          /* after the start: has a launcher become Python by now? */
     MOST_MESSAGE_BYTES = 1 << 17,
 };
 
@@ -41,7 +41,7 @@ typedef struct job {
     pid_t process;
     bool is_over;
     int wait_status;
-    bool is_python;         /* the command, as far as we can see */
+    bool is_python;         /* the command, or what it became, as far as we can see */
     bool has_said_closed;   /* that it cannot be entered */
     uint64_t look_again_ms; /* 0 = not */
     doctor_stage stage;
@@ -117,19 +117,30 @@ static void say_closed(job *watched, char letter)
                                  : "ignores PYTHONPATH, through which headroom enters");
 }
 
-/* The command may be a script whose first line names Python and its options, or become Python a
- * moment later (env, a launcher of several versions). */
+/* Before the start: by what the command is made of. */
+static void look_at_command(job *watched, char **command)
+{
+    run_python_look look = run_python_look_at_command((const char *const *)command);
+    watched->is_python = look.is_python;
+    say_closed(watched, look.closed_by);
+}
+
+/* A moment later: it may have become Python by a way that cannot be read (a launcher, a shell). */
 static void look_at_job(job *watched)
 {
-    if (!run_folder_has(watched->options->folder, "entered"))
-        say_closed(watched, run_python_process_closed_by(watched->process, &watched->is_python));
+    run_python_look look;
+    if (watched->is_over || run_folder_has(watched->options->folder, "entered") ||
+        !run_python_look_at_process(watched->process, &look))
+        return;
+    watched->is_python |= look.is_python; /* a slow `env` may still be itself */
+    say_closed(watched, look.closed_by);
 }
 
 static void say_what_was_missed(const job *watched)
 {
     const run_folder *folder = watched->options->folder;
     bool has_entered = run_folder_has(folder, "entered");
-    bool has_lasted = watched->look_again_ms == 0; /* `python --version` does not, nor enter */
+    bool has_lasted = watched->look_again_ms == 0; /* what fails at its start does not, nor enter */
     if (!has_entered && watched->is_python && has_lasted && !watched->has_said_closed)
         run_report_say("the program was not watched: Python did not run headroom's start-up hook "
                        "(it does not where PYTHONPATH is changed, or with -I, -E or -S)");
@@ -330,16 +341,11 @@ static int exit_status_of(int wait_status)
 
 static int follow(job *watched, char **command)
 {
-    size_t argument_count = 0;
-    while (command[argument_count] != NULL)
-        argument_count++;
-    watched->is_python = run_python_is_python(command[0]);
-    say_closed(watched, run_python_closed_by(argument_count, (const char *const *)command));
+    look_at_command(watched, command);
+    watched->look_again_ms = run_signals_now_ms() + LOOK_AGAIN_MS;
     int reason = start_job(watched, command);
     if (reason != 0)
         return could_not_start(command[0], reason);
-    look_at_job(watched);
-    watched->look_again_ms = run_signals_now_ms() + LOOK_AGAIN_MS;
     follow_job(watched);
     say_the_rest(watched);
     remove_parts(&watched->news);

@@ -431,12 +431,16 @@ class Entering(RunCase):
                 self.assertEqual(len(result.stderr.splitlines()), 1)
 
     def test_it_is_also_seen_behind_a_scripts_first_line(self):
-        script = self.here / "tool"
-        script.write_text(f"#!{os.path.realpath(sys.executable)} -I\nprint(1)\n", encoding="utf-8")
-        script.chmod(0o755)
-        result = self.run_it("--", str(script))
-        self.assertIn("the program is not watched: 'python -I' ignores", result.stderr)
-        self.assertEqual(len(result.stderr.splitlines()), 1)
+        python = os.path.realpath(sys.executable)
+        for line in (f"#!{python} -I", f"#!/usr/bin/env -S {python} -I"):
+            with self.subTest(line):
+                script = self.here / "tool"
+                script.write_text(f"{line}\nprint(1)\n", encoding="utf-8")
+                script.chmod(0o755)
+                result = self.run_it("--", str(script))
+                self.assertIn("the program is not watched: 'python -I' ignores", result.stderr)
+                self.assertEqual(len(result.stderr.splitlines()), 1)
+                self.assertEqual(result.stdout, "1\n")
 
     def test_what_is_not_python_gives_no_false_alarm(self):
         result = self.run_it("--", "sh", "-c", "echo -I; exit 3", "-I")
