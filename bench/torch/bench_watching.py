@@ -41,7 +41,7 @@ RUNS = {
 WAYS = ("plain",) + tuple(RUNS)
 # name: (batch, tokens, steps of a turn, share of the time)
 WORKLOADS = {"bound by the host": (4, 512, 64, 0.45), "bound by the GPU": (16, 1024, 32, 0.55)}
-WARMING_STEPS = 20
+WARMING_STEPS = 40  # more than the watcher lets pass before it measures
 MOST_WARMING_STEPS = 400
 
 

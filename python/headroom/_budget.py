@@ -8,15 +8,16 @@ is but the clock, so the clock decides. Levels, dearest first:
   1  events
   0  nothing
 
-Everything is at level 2 until the program has warmed up, so weights and the optimizer's state have
-their lines. Then come rounds. In a round each level has two steps, of which the second is timed: by
-then the host is as far ahead of the GPU, or behind it, as it is at that level. The order changes from
-round to round, so that no level always follows the same one. A round gives one ratio of times, which
-cancels what changes slowly, and is corrected for the bytes that the steps allocated, since a longer
-batch takes longer; of the ratios the median counts, so that a checkpoint does not; and rounds go on until an interval around the median (by ranks, so of any distribution)
-lies on one side of what is allowed. That is quick where history is dear, and slow where it costs
-next to nothing. Where steps vary too much for any answer, the number of allocations is multiplied by
-what one usually costs.
+Everything is at level 2 for the first WARMING_STEPS: weights and the optimizer's state have their
+lines, and a run that dies of its settings, which is mostly early, has its whole history. Then come
+rounds. In a round each level has two steps, of which the second is timed: by then the host is as far
+ahead of the GPU, or behind it, as it is at that level. The order changes from round to round, so
+that no level always follows the same one. A round gives one ratio of times, which cancels what
+changes slowly, and is corrected for the bytes that the steps allocated, since a longer batch takes
+longer; of the ratios the median counts, so that a checkpoint does not; and rounds go on until an
+interval around the median (by ranks, so of any distribution) lies on one side of what is allowed.
+That is quick where history is dear, and slow where it costs next to nothing. Where steps vary too
+much for any answer, the number of allocations is multiplied by what one usually costs.
 
 What follows from it is level 2 for good, or a cheaper level with a burst at level 2 now and then, so
 far apart that all of it stays below BUDGET. Bursts begin at multiples of a power of two, counted from
@@ -34,7 +35,7 @@ from typing import Deque, Dict, Generator, List, Optional, Tuple
 BUDGET = 0.015  # of the step time; people are promised 2 %
 TIGHT_BUDGET = 0.05  # what events may cost where memory is tight
 EVENT_BUDGET = 0.01  # what events may cost, so that something is left for stacks
-WARMING_STEPS = 4
+WARMING_STEPS = 32
 FEWEST_ROUNDS = 8
 MOST_ROUNDS = 60
 WIDEST_INTERVAL = 0.06  # with a wider one, a median is no answer
