@@ -4,7 +4,13 @@
  * if memory grew step by step before it, the growth is the cause and a smaller batch only puts it
  * off. The steps are judged in the same draft; of that only a leak is kept, as a finding, and as
  * the verdict where it explains the failure: as for recordings, where it is no less than what was
- * asked for, and no trifle beside what is in use. */
+ * asked for, and no trifle beside what is in use.
+ *
+ * That holds at a limit too, printed or not (PyTorch before 2.5 prints none, and the message then
+ * looks as if the device had refused for no reason). What is in use now was granted; without the
+ * growth there would be as much less of it as was asked for, so the request would have been served
+ * under any limit. A request larger than all of the growth is not explained by it, and stays what
+ * its numbers make it. */
 #include <string.h>
 
 #include "doctor/doctor.h"
@@ -20,8 +26,13 @@ static bool is_known(uint64_t size_bytes)
 /* Is it the memory that ran out which grew, and would freeing some have helped? */
 static bool can_come_of_growth(hr_verdict verdict, bool is_of_host)
 {
-    return verdict != HR_VERDICT_TOO_LARGE && verdict != HR_VERDICT_REFUSED &&
-           (verdict == HR_VERDICT_HOST) == is_of_host;
+    return verdict != HR_VERDICT_TOO_LARGE && (verdict == HR_VERDICT_HOST) == is_of_host;
+}
+
+/* The card had the memory: what was reached is a limit. */
+static bool is_at_a_limit(hr_verdict verdict)
+{
+    return verdict == HR_VERDICT_CAPPED || verdict == HR_VERDICT_REFUSED;
 }
 
 bool hr__doctor_explains_failure(uint64_t held_bytes, uint64_t idle_bytes, uint64_t tried_bytes,
@@ -61,19 +72,56 @@ static void put_answer(const answer *given, hr__diagnosis_draft *draft)
     draft->numbers = given->numbers;
 }
 
-/* What grew, with how it ended. On another card it has not ended: then the steps' own sentence. */
+static const char *limit_clause(hr__diagnosis_draft *draft)
+{
+    uint64_t allowed = draft->numbers.allowed_bytes;
+    if (!is_at_a_limit(draft->verdict))
+        return "";
+    return is_known(allowed) ? hr__diagnosis_text(draft, " by the limit of %s",
+                                                  hr__diagnosis_size(draft, allowed))
+                             : " by a limit, not by the card";
+}
+
+static void explain_limit(hr__diagnosis_draft *draft)
+{
+    const hr_memory_numbers *failed = &draft->numbers;
+    if (!is_at_a_limit(draft->verdict))
+        return;
+    const char *free =
+        is_known(failed->free_bytes) ? hr__diagnosis_size(draft, failed->free_bytes) : "enough";
+    if (is_known(failed->allowed_bytes))
+        hr__diagnosis_reason(draft,
+                             "The card had %s free: what memory grew up to is the limit of %s that "
+                             "was set (set_per_process_memory_fraction). A higher one puts the end "
+                             "off.",
+                             free, hr__diagnosis_size(draft, failed->allowed_bytes));
+    else
+        hr__diagnosis_reason(draft,
+                             "The card had %s free: what memory grew up to is a limit that the "
+                             "message does not name, as PyTorch before 2.5 does not "
+                             "(set_per_process_memory_fraction). A higher one puts the end off.",
+                             free);
+}
+
+/* What grew, with how it ended. On another card it has not ended: then the steps' own sentence. A
+ * limit that nobody names is a conclusion. */
 static void conclude_leak(uint64_t card_bytes, const answer *steps, const hr__growth *growth,
                           hr__diagnosis_draft *draft)
 {
     uint64_t tried = draft->numbers.tried_bytes;
+    hr_confidence confidence = steps->confidence;
+    if (draft->verdict == HR_VERDICT_REFUSED && confidence == HR_CONFIDENCE_HIGH)
+        confidence = HR_CONFIDENCE_MEDIUM;
+    const char *limit = limit_clause(draft);
     if (card_bytes != 0)
-        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, steps->confidence, "%s", steps->sentence);
+        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, confidence, "%s", steps->sentence);
     else
-        hr__diagnosis_conclude(
-            draft, HR_VERDICT_LEAK, steps->confidence, "%s; then %s.", growth->clause,
-            is_known(tried) ? hr__diagnosis_text(draft, "%s more were refused",
-                                                 hr__diagnosis_size(draft, tried))
-                            : "it failed");
+        hr__diagnosis_conclude(draft, HR_VERDICT_LEAK, confidence, "%s; then %s%s.", growth->clause,
+                               is_known(tried)
+                                   ? hr__diagnosis_text(draft, "%s more were refused",
+                                                        hr__diagnosis_size(draft, tried))
+                                   : "it failed",
+                               is_known(tried) ? limit : "");
 }
 
 /* The growth in place of what the message came to, where it explains that; else beside it. */
@@ -106,6 +154,8 @@ static void weigh_growth(const hr__step_log *log, const hr__growth *growth, uint
                          is_known(tried) ? "no less than the " : "",
                          is_known(tried) ? hr__diagnosis_size(draft, tried) : "",
                          is_known(tried) ? " asked for, and" : "");
+    if (card_bytes == 0)
+        explain_limit(draft);
     conclude_leak(card_bytes, steps, growth, draft);
 }
 

@@ -125,8 +125,13 @@ static const char *failure_clause(hr__case *given)
 {
     if (!given->failure.has_happened)
         return "";
-    return hr__diagnosis_text(given->draft, "; %s then did not fit",
-                              hr__diagnosis_size(given->draft, given->failure.numbers.tried_bytes));
+    const hr_memory_numbers *numbers = &given->failure.numbers;
+    const char *limit = "";
+    if (numbers->allowed_bytes != HR_UNKNOWN)
+        limit = hr__diagnosis_text(given->draft, " under a limit of about %s",
+                                   hr__diagnosis_size(given->draft, numbers->allowed_bytes));
+    return hr__diagnosis_text(given->draft, "; %s then did not fit%s",
+                              hr__diagnosis_size(given->draft, numbers->tried_bytes), limit);
 }
 
 static void conclude_leak(hr__case *given)
@@ -136,6 +141,12 @@ static void conclude_leak(hr__case *given)
                          "%s were alive that earlier steps asked for and never gave back; more "
                          "is added all the time: a leak.",
                          hr__diagnosis_size(given->draft, given->leaked_bytes));
+    if (given->failure.numbers.allowed_bytes != HR_UNKNOWN)
+        hr__diagnosis_reason(
+            given->draft,
+            "The limit that was set, about %s, is what it grew up to; a higher one "
+            "puts the end off.",
+            hr__diagnosis_size(given->draft, given->failure.numbers.allowed_bytes));
     hr__diagnosis_conclude(given->draft, HR_VERDICT_LEAK,
                            has_steps ? HR_CONFIDENCE_HIGH : HR_CONFIDENCE_MEDIUM,
                            "Leak: %s pile up step after step and are never let go%s%s.",

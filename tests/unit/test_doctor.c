@@ -248,6 +248,68 @@ static void growth_does_not_explain_what_no_freeing_would_have_served(void **sta
     hr_diagnosis_free(got);
 }
 
+/* Of an 80 GiB card, most of which is free. */
+#define AT_A_LIMIT(tried, allowed)                                                                 \
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " tried ". GPU 0 has a total "  \
+    "capacity of 80.00 GiB of which 57.00 GiB is free. Including non-PyTorch memory, this "        \
+    "process has 22.90 GiB memory in use. " allowed "Of the allocated memory 21.90 GiB is "        \
+    "allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated.\n"
+
+static void growth_that_ends_at_a_limit_is_a_leak_and_the_limit_is_named(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_run(0.1, AT_A_LIMIT("512.00 MiB", "22.40 GiB allowed; "), 0);
+    assert_int_equal(got->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_HIGH);
+    assert_string_equal(got->findings[0].kind, "leak");
+    assert_non_null(finding_of(got, "capped")); /* what the numbers say stays */
+    assert_true(says(got, "By its numbers alone the message is capped"));
+    assert_true(says(got, "what memory grew up to is the limit of 22.40 GiB that was set"));
+    assert_non_null(strstr(got->sentence, "; then 512.00 MiB more were refused by the limit of "
+                                          "22.40 GiB."));
+    hr_diagnosis_free(got);
+
+    got = diagnose_run(0.1, AT_A_LIMIT("512.00 MiB", ""), 0); /* PyTorch 2.1 to 2.4 */
+    assert_int_equal(got->verdict, HR_VERDICT_LEAK);
+    assert_int_equal(got->confidence, HR_CONFIDENCE_MEDIUM); /* that there is one is concluded */
+    assert_non_null(finding_of(got, "refused"));
+    assert_true(says(got, "By its numbers alone the message is refused"));
+    assert_true(says(got, "is a limit that the message does not name"));
+    assert_non_null(strstr(got->sentence, "refused by a limit, not by the card."));
+    hr_diagnosis_free(got);
+
+    got = diagnose_run(0.1, AT_A_LIMIT("512.00 MiB", ""), UINT64_C(80) << 30); /* and no limit */
+    assert_int_equal(got->verdict, HR_VERDICT_LEAK);
+    assert_false(says(got, "a limit that the message does not name"));
+    hr_diagnosis_free(got);
+}
+
+static void a_request_larger_than_the_growth_is_the_limits_own_doing(void **state)
+{
+    (void)state;
+    hr_diagnosis *got = diagnose_run(0.1, AT_A_LIMIT("21.00 GiB", "40.00 GiB allowed; "), 0);
+    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    assert_non_null(finding_of(got, "leak"));
+    assert_true(says(got, "it does not explain the failure by itself"));
+    hr_diagnosis_free(got);
+    got = diagnose_run(0.1, AT_A_LIMIT("21.00 GiB", ""), 0);
+    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
+    assert_non_null(finding_of(got, "leak"));
+    hr_diagnosis_free(got);
+    got = diagnose_run(0.1, AT_A_LIMIT("60.00 GiB", "40.00 GiB allowed; "), 0);
+    assert_int_equal(got->verdict, HR_VERDICT_TOO_LARGE);
+    hr_diagnosis_free(got);
+
+    /* Nor is growth that is a trifle, or none. */
+    got = diagnose_run(0.004, AT_A_LIMIT("512.00 MiB", ""), 0);
+    assert_int_equal(got->verdict, HR_VERDICT_REFUSED);
+    hr_diagnosis_free(got);
+    got = diagnose_run(0.0, AT_A_LIMIT("512.00 MiB", "22.40 GiB allowed; "), 0);
+    assert_int_equal(got->verdict, HR_VERDICT_CAPPED);
+    assert_null(finding_of(got, "leak"));
+    hr_diagnosis_free(got);
+}
+
 static void growth_of_the_hosts_memory_explains_a_process_that_was_killed(void **state)
 {
     (void)state;
@@ -370,6 +432,8 @@ int main(void)
         cmocka_unit_test(growth_too_small_for_the_error_is_a_finding_beside_it),
         cmocka_unit_test(steps_that_do_not_grow_leave_the_error_alone),
         cmocka_unit_test(growth_does_not_explain_what_no_freeing_would_have_served),
+        cmocka_unit_test(growth_that_ends_at_a_limit_is_a_leak_and_the_limit_is_named),
+        cmocka_unit_test(a_request_larger_than_the_growth_is_the_limits_own_doing),
         cmocka_unit_test(growth_of_the_hosts_memory_explains_a_process_that_was_killed),
         cmocka_unit_test(a_compressed_log_is_read_as_well),
         cmocka_unit_test(a_recording_is_known_by_its_first_bytes),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "support/cmocka_here.h"
+#include "support/hand_made_recording.h"
 #include "support/made_up_run.h"
 #include "support/stored_recordings.h"
 
@@ -62,6 +63,59 @@ static void what_a_leak_holds_is_not_offered_a_second_time(void **state)
     assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
     assert_null(finding_of(diagnosis, "fragmentation"));
     assert_int_equal(finding_of(diagnosis, "peak")->remedy_count, 0);
+    hr_diagnosis_free(diagnosis);
+}
+
+/* Thirty steps, each of which keeps `kept_bytes`, on a card of which 60 GiB are free; then a
+ * request for `tried_bytes` is refused. */
+static hr_diagnosis *diagnose_at_a_limit(uint64_t kept_bytes, uint64_t tried_bytes)
+{
+    enum { STEPS = 30 };
+    uint64_t next = UINT64_C(0x7f0000000000);
+    hand_made_recording hand;
+    hr_diagnosis *diagnosis = NULL;
+    record_begin(&hand);
+    uint64_t batch = next;
+    record_event(&hand, HR_ACTION_SEGMENT_ALLOC, batch, 64 * RUN_MIB);
+    for (int i = 0; i < STEPS; i++) {
+        record_event(&hand, HR_ACTION_ALLOC, batch, 64 * RUN_MIB);
+        next += UINT64_C(1) << 30;
+        if (kept_bytes != 0)
+            record_new(&hand, next, kept_bytes, kept_bytes);
+        record_free(&hand, batch, 64 * RUN_MIB);
+        record_step_end(&hand);
+    }
+    record_event(&hand, HR_ACTION_ALLOC, batch, 64 * RUN_MIB);
+    record_event(&hand, HR_ACTION_OOM, UINT64_C(60) << 30, tried_bytes);
+    assert_int_equal(hr_doctor_recording(record_end(&hand), NULL, &diagnosis), HR_OK);
+    record_dispose(&hand);
+    return diagnosis;
+}
+
+static void growth_up_to_a_limit_is_a_leak_and_the_limit_is_named(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose_at_a_limit(20 * RUN_MIB, 20 * RUN_MIB);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_LEAK);
+    assert_non_null(strstr(diagnosis->sentence, "; 20.00 MiB then did not fit under a limit of "
+                                                "about 67"));
+    assert_true(has_reason(diagnosis, "a limit was set, and all requests agree with one between "
+                                      "664.00 MiB"));
+    assert_true(has_reason(diagnosis, "is what it grew up to; a higher one puts the end off"));
+    hr_diagnosis_free(diagnosis);
+}
+
+static void a_sudden_request_beyond_a_limit_is_capped_whether_something_grows_or_not(void **state)
+{
+    (void)state;
+    hr_diagnosis *diagnosis = diagnose_at_a_limit(2 * RUN_MIB, 100 * RUN_MIB);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_CAPPED);
+    assert_non_null(finding_of(diagnosis, "leak")); /* beside it */
+    assert_non_null(finding_of(diagnosis, "capped"));
+    hr_diagnosis_free(diagnosis);
+    diagnosis = diagnose_at_a_limit(0, 20 * RUN_MIB);
+    assert_int_equal(diagnosis->verdict, HR_VERDICT_CAPPED);
+    assert_null(finding_of(diagnosis, "leak"));
     hr_diagnosis_free(diagnosis);
 }
 
@@ -157,6 +211,8 @@ int main(void)
         cmocka_unit_test(a_limit_is_named_with_its_range_and_how_to_raise_it),
         cmocka_unit_test(one_request_too_large_is_named_with_the_line_that_asked),
         cmocka_unit_test(what_a_leak_holds_is_not_offered_a_second_time),
+        cmocka_unit_test(growth_up_to_a_limit_is_a_leak_and_the_limit_is_named),
+        cmocka_unit_test(a_sudden_request_beyond_a_limit_is_capped_whether_something_grows_or_not),
         cmocka_unit_test(stranded_memory_is_not_called_fragmented_as_well),
         cmocka_unit_test(what_stays_between_holes_can_be_moved_together),
         cmocka_unit_test(parts_never_exceed_their_finding),
