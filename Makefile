@@ -48,11 +48,10 @@ run:
 setup:
 	@tools/setup.sh build test
 
-## make test        everything CI runs: gcc, clang with checks, ASan and UBSan, TSan, tools/check_*
+## make test        everything CI runs: gcc optimized, clang with ASan, UBSan and checks, TSan, tools/check_*
 test: setup
 	@$(MAKE) --no-print-directory test-tsan
 	@$(MAKE) --no-print-directory test-asan
-	@$(MAKE) --no-print-directory test-clang
 	@$(MAKE) --no-print-directory test-release
 
 ## make test-quick  the release build and its tests only
@@ -67,15 +66,15 @@ test-release:
 	@$(MAKE) --no-print-directory checks
 	@$(call ctest_in,build) $(not_long)
 
-# The recordings of HEADROOM_CORPUS are for the release build: here those of tests/data are enough.
+# Another compiler than release's: its warnings, over everything, and its code, with checks. The
+# recordings of HEADROOM_CORPUS are for the release build: here those of tests/data are enough.
 test-asan:
 	@echo "== asan"
 	@$(CMAKE) --preset asan --log-level=WARNING
 	@$(call build_in,build-asan)
 	@env -u HEADROOM_CORPUS $(call ctest_in,build-asan)
 
-# Another compiler's warnings, over everything, and its code, over the parts one by one: the tests of
-# several together have the same checks under ASan.
+## make test-clang  clang with invariant checks and no sanitizer: nothing that make test does not see
 test-clang:
 	@echo "== clang"
 	@$(CMAKE) --preset clang --log-level=WARNING

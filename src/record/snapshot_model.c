@@ -42,13 +42,13 @@ static const char *string_of(hr_recorder *recorder, uint32_t id)
     return bytes;
 }
 
-/* The next frame of a stack: one word if it is an address, two if it was handed in. */
-static hr_status add_next_frame(maker *m, const uint64_t **words, uint32_t *id)
+/* The frame of a stack at word `*at`: one word if it is an address, two if it was handed in. */
+static hr_status add_next_frame(maker *m, const uint64_t *words, size_t *at, uint32_t *id)
 {
-    uint64_t first = *(*words)++;
+    uint64_t first = words[(*at)++];
     if (m->recorder->stacks == HR_STACKS_CALLER)
         return add_frame(m, string_of(m->recorder, (uint32_t)(first >> 32)),
-                         string_of(m->recorder, (uint32_t)first), (uint32_t) * (*words)++, id);
+                         string_of(m->recorder, (uint32_t)first), (uint32_t)words[(*at)++], id);
     char name[HR__FRAME_NAME_BYTES];
     const char *file;
     hr__name_address(first, name, &file);
@@ -62,9 +62,8 @@ static hr_status add_stack(maker *m, uint32_t id, uint32_t *out)
     hr__mutex_unlock(&m->recorder->stack_lock);
     uint32_t frame_ids[HR_RECORDER_MOST_FRAMES];
     size_t frame_count = 0;
-    const uint64_t *end = entry.words + entry.word_count;
-    for (const uint64_t *words = entry.words; words < end;)
-        HR__TRY(add_next_frame(m, &words, &frame_ids[frame_count++]));
+    for (size_t at = 0; at < entry.word_count;) /* the empty stack has no words at all */
+        HR__TRY(add_next_frame(m, entry.words, &at, &frame_ids[frame_count++]));
     return hr__model_add_stack(m->builder, frame_ids, frame_count, out);
 }
 
