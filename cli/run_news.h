@@ -39,7 +39,8 @@ typedef struct run_process {
     char *recording;         /* --record's file */
     char *note;              /* what of the history was not kept, and why */
     bool is_recorded;
-    bool is_lost; /* it could not be recorded */
+    bool is_lost;  /* it could not be recorded */
+    bool is_named; /* in the report: see run_report_rest() */
 } run_process;
 
 typedef struct run_news {

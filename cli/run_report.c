@@ -7,6 +7,7 @@
 #include "run_report.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,19 +231,18 @@ static void print_next_steps(const run_process *process)
         fputs(" --card SIZE\n", stderr);
 }
 
-void run_report_files(const run_news *news)
+static void name_others(run_news *news, bool is_over)
 {
     const run_process *first = run_news_first_failure(news);
     size_t named = 0;
-    if (first != NULL && first->note != NULL) {
-        fputc('\n', stderr);
-        run_report_say("%s", first->note);
-    }
-    if (first != NULL && first->file != NULL)
-        print_next_steps(first);
     for (size_t i = 0; i < news->process_count; i++) {
-        const run_process *process = &news->processes[i];
-        if (process == first || process->failure_number == 0 || named++ >= MOST_FILES)
+        run_process *process = &news->processes[i];
+        bool is_writing = process->part != NULL && process->file == NULL;
+        if (process == first || process->failure_number == 0 || process->is_named ||
+            (is_writing && !is_over))
+            continue;
+        process->is_named = true;
+        if (named++ >= MOST_FILES)
             continue;
         fputs("headroom: ", stderr);
         print_process(process);
@@ -255,6 +255,33 @@ void run_report_files(const run_news *news)
     }
     if (named > MOST_FILES)
         run_report_say("and %zu more processes", named - MOST_FILES);
+}
+
+/* The file of the process that was diagnosed, once. */
+static void name_first(run_news *news)
+{
+    run_process *first = (run_process *)(uintptr_t)run_news_first_failure(news); /* one of ours */
+    if (first == NULL || first->file == NULL || first->is_named)
+        return;
+    first->is_named = true;
+    print_next_steps(first);
+}
+
+void run_report_files(run_news *news)
+{
+    const run_process *first = run_news_first_failure(news);
+    if (first != NULL && first->note != NULL) {
+        fputc('\n', stderr);
+        run_report_say("%s", first->note);
+    }
+    name_first(news);
+    name_others(news, false);
+}
+
+void run_report_rest(run_news *news)
+{
+    name_first(news);
+    name_others(news, true);
 }
 
 void run_report_recordings(const run_news *news, bool has_cuda)

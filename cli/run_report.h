@@ -25,8 +25,12 @@ __attribute__((format(printf, 1, 2))) void run_report_say(const char *format, ..
  * that is said. */
 pid_t run_report_start(const run_process *process, const run_signals *signals);
 
-/* What follows the doctor's report: the files, what to do with them, the other processes. */
-void run_report_files(const run_news *news);
+/* What follows the doctor's report: the files, what to do with them, and the other processes that
+ * ran out, unless they are still writing theirs. */
+void run_report_files(run_news *news);
+
+/* At the end: what came after that, a file or another process that ran out. */
+void run_report_rest(run_news *news);
 
 /* At the end of a run with --record: which files there are, and which are missing. `has_cuda`:
  * did any process use a GPU? */

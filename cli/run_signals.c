@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -10,9 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* One signal sent to many reaches them within microseconds; a busy machine may take longer to let
- * the witness run. Nobody notices that a signal comes this much later. */
-enum { WITNESS_MS = 40 };
+enum {
+    WITNESS_MS = 40,    /* within which one signal reaches many; nobody notices such a delay */
+    MOST_WAIT_MS = 30000 /* for a witness that does not run: then it is passed on all the same */
+};
 
 static const int passed_on[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
                                 SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
@@ -77,6 +80,26 @@ static void start_witness(run_signals *signals)
     signals->witness_pipe = ends[0];
 }
 
+/* Does it wait for signals, with none pending? Then it has told us all that it got. Where the
+ * system does not say: yes. */
+static bool is_witness_at_rest(pid_t witness, int number)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)witness);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+    if (file >= 0)
+        close(file);
+    if (length <= 0)
+        return true;
+    text[length] = '\0';
+    const char *state = strstr(text, "\nState:\t"), *pending = strstr(text, "\nShdPnd:\t");
+    if (state == NULL || pending == NULL)
+        return true;
+    unsigned long long set = strtoull(pending + strlen("\nShdPnd:\t"), NULL, 16);
+    return state[strlen("\nState:\t")] == 'S' && (set >> (number - 1) & 1) == 0;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 bool run_signals_begin(run_signals *signals)
@@ -114,12 +137,22 @@ static void take_signal(run_signals *signals, const struct signalfd_siginfo *inf
     }
     if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
         news->is_asked_to_end = true;
-    if (info->ssi_code > 0 || number <= 0 || number >= RUN_SIGNALS_MOST)
-        return; /* by the terminal, to all of the group */
-    if (signals->seen_ms[number] != 0 && now_ms - signals->seen_ms[number] <= WITNESS_MS)
-        signals->seen_ms[number] = 0;
-    else if (signals->due_ms[number] == 0)
-        signals->due_ms[number] = signals->witness >= 0 ? now_ms + WITNESS_MS : now_ms;
+    if (number <= 0 || number >= RUN_SIGNALS_MOST)
+        return;
+    bool is_seen = signals->seen_ms[number] != 0;
+    signals->seen_ms[number] = 0;
+    if (info->ssi_code > 0 || is_seen || signals->due_ms[number] != 0)
+        return; /* by the terminal, to all of the group; or the witness has it too; or it is due */
+    signals->came_ms[number] = now_ms;
+    signals->due_ms[number] = signals->witness >= 0 ? now_ms + WITNESS_MS : now_ms;
+}
+
+/* What the witness saw was ours as well, and had come by the time we looked, or it never does. */
+static void forget_seen(run_signals *signals, uint64_t now_ms)
+{
+    for (int number = 1; number < RUN_SIGNALS_MOST; number++)
+        if (signals->seen_ms[number] != 0 && now_ms - signals->seen_ms[number] > WITNESS_MS)
+            signals->seen_ms[number] = 0;
 }
 
 static void hear_witness(run_signals *signals, uint64_t now_ms)
@@ -151,8 +184,30 @@ run_signals_news run_signals_read(run_signals *signals)
     uint64_t now_ms = run_signals_now_ms();
     while (read(signals->signal_file, &info, sizeof info) == (ssize_t)sizeof info)
         take_signal(signals, &info, now_ms, &news);
+    forget_seen(signals, now_ms);
     hear_witness(signals, now_ms);
     return news;
+}
+
+static void sooner(int *next_ms, uint64_t at_ms, uint64_t now_ms)
+{
+    int wait_ms = at_ms > now_ms ? (int)(at_ms - now_ms) : 1;
+    if (*next_ms < 0 || wait_ms < *next_ms)
+        *next_ms = wait_ms;
+}
+
+/* Its time has come: does the witness know nothing of it? */
+static bool is_for_us_alone(run_signals *signals, int number, uint64_t now_ms)
+{
+    if (signals->witness < 0 || now_ms - signals->came_ms[number] > MOST_WAIT_MS)
+        return true;
+    bool is_at_rest = is_witness_at_rest(signals->witness, number);
+    hear_witness(signals, now_ms); /* what it told until then */
+    if (is_at_rest)
+        return signals->due_ms[number] != 0;
+    if (signals->due_ms[number] != 0)
+        signals->due_ms[number] = now_ms + WITNESS_MS;
+    return false;
 }
 
 int run_signals_pass_on(run_signals *signals, pid_t job)
@@ -161,14 +216,14 @@ int run_signals_pass_on(run_signals *signals, pid_t job)
     int next_ms = -1;
     for (int number = 1; number < RUN_SIGNALS_MOST; number++) {
         uint64_t due_ms = signals->due_ms[number];
-        if (due_ms == 0)
-            continue;
-        if (due_ms <= now_ms) {
+        if (due_ms != 0 && due_ms <= now_ms && is_for_us_alone(signals, number, now_ms)) {
             signals->due_ms[number] = 0;
             (void)kill(job, number);
-        } else if (next_ms < 0 || (int)(due_ms - now_ms) < next_ms) {
-            next_ms = (int)(due_ms - now_ms);
         }
+        if (signals->due_ms[number] != 0)
+            sooner(&next_ms, signals->due_ms[number], now_ms);
+        if (signals->seen_ms[number] != 0)
+            sooner(&next_ms, signals->seen_ms[number] + WITNESS_MS + 1, now_ms);
     }
     return next_ms;
 }

@@ -6,7 +6,9 @@
  * every process of a batch job one by one, has reached the job already, and a second one would
  * interrupt the handler of the first (a training script that saves its state and ends). No field of
  * a signal tells which it was. So there is a witness: a child of ours in the same group that does
- * nothing but tell of the signals it gets. What the witness got as well is not passed on. */
+ * nothing but tell of the signals it gets. What the witness got as well is not passed on. On a busy
+ * machine it may get one and not run for a while: so before a signal is passed on, the witness must
+ * be seen waiting for one, with nothing pending. */
 #ifndef HEADROOM_CLI_RUN_SIGNALS_H
 #define HEADROOM_CLI_RUN_SIGNALS_H
 
@@ -25,6 +27,7 @@ typedef struct run_signals {
     pid_t witness;                      /* -1: none; then everything is passed on */
     uint64_t seen_ms[RUN_SIGNALS_MOST]; /* by the witness; 0 = not lately */
     uint64_t due_ms[RUN_SIGNALS_MOST];  /* to be passed on then; 0 = nothing */
+    uint64_t came_ms[RUN_SIGNALS_MOST]; /* of what is due: when it came */
 } run_signals;
 
 /* Milliseconds of a clock that only goes forward; never 0. */

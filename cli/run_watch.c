@@ -308,8 +308,9 @@ static void follow_job(job *watched)
     }
 }
 
-static void say_the_rest(const job *watched)
+static void say_the_rest(job *watched)
 {
+    run_report_rest(&watched->news);
     uint64_t later_count = run_news_later_failures(&watched->news);
     if (later_count > 0)
         run_report_say("and %llu more out-of-memory error%s after the first",
