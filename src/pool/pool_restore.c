@@ -20,8 +20,9 @@
 #include "base/host_memory.h"
 #include "engine/private_pools.h"
 
-/* For frees of other threads to come to their end: recording an event takes a microsecond. */
-enum { MOST_ATTEMPTS = 100, ATTEMPT_US = 100 };
+/* For frees of other threads to come to their end: recording an event takes a microsecond, but on a
+ * busy machine the thread may not run for a while. About a second in all. */
+enum { QUICK_ATTEMPTS = 100, QUICK_US = 100, MOST_ATTEMPTS = 1100, SLOW_US = 1000 };
 
 /* ---- a state --------------------------------------------------------------------------------- */
 
@@ -102,7 +103,8 @@ void hr_private_state_free(hr_private_state *state)
 
 /* Frees that wait for other streams come to their end. `*now` is how things stand then, counted.
  * Under the lock, which is dropped where another thread is just recording the events of a free:
- * call it before looking at anything else. */
+ * call it before looking at anything else. What a capture defers has no end that could be waited
+ * for. */
 static hr_status finish_frees(hr_pool *pool, hr_private_state *now)
 {
     for (int attempt = 0;; attempt++) {
@@ -113,13 +115,16 @@ static hr_status finish_frees(hr_pool *pool, hr_private_state *now)
         walk_into(pool, now);
         if (now->pending_count == 0)
             return HR_OK;
-        if (attempt == MOST_ATTEMPTS)
+        bool is_being_recorded = pool->order.recording_count > 0;
+        if (!is_being_recorded || attempt == MOST_ATTEMPTS)
             return hr__fail(HR_ERR_WRONG_STATE,
                             "%zu freed blocks of private pool (%" PRIu64 ", %" PRIu64
-                            ") wait for a stream that is being captured",
-                            now->pending_count, now->id.first, now->id.second);
+                            ") wait for %s",
+                            now->pending_count, now->id.first, now->id.second,
+                            is_being_recorded ? "threads that are just freeing them"
+                                              : "a stream that is being captured");
         hr__pool_unlock(pool);
-        usleep(ATTEMPT_US);
+        usleep(attempt < QUICK_ATTEMPTS ? QUICK_US : SLOW_US);
         hr__pool_lock(pool);
     }
 }

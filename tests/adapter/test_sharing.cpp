@@ -115,7 +115,7 @@ static void another_process_sees_the_bytes(void **)
     assert_int_equal(pipe(up), 0);
     pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(100);
         char text[4096];
         uint64_t offset = 0;
         ssize_t got = read(down[0], &offset, sizeof offset);

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "support/cmocka_here.h"
@@ -116,6 +117,107 @@ static void a_checkpoint_waits_for_a_free_that_is_under_way(void **state)
     hr_device_destroy(device);
 }
 
+/* ---- a thread that does not run while it records --------------------------------------------- */
+
+static hr_status (*real_event_record)(void *context, hr_device_event event, hr_stream stream);
+static _Atomic bool is_inside, may_go_on;
+
+static hr_status record_when_told(void *context, hr_device_event event, hr_stream stream)
+{
+    atomic_store(&is_inside, true);
+    while (!atomic_load(&may_go_on))
+        usleep(100);
+    return real_event_record(context, event, stream);
+}
+
+static void *free_one_block(void *context)
+{
+    shop *s = context;
+    hr_device_ptr block = HR_NULL;
+    is_capturing_thread = true;
+    EXPECT(hr_alloc(s->pool, 100000, 0, &block) == HR_OK);
+    EXPECT(hr_record_stream(s->pool, block, 7) == HR_OK);
+    EXPECT(hr_free(s->pool, block) == HR_OK);
+    return NULL;
+}
+
+/* Lets it go on when the checkpoint has looked so often: more than ten milliseconds. */
+static void *let_go_on(void *context)
+{
+    enum { LOOKS = 150 };
+    shop *s = context;
+    hr_pool_stats stats = {.struct_size = sizeof stats};
+    do {
+        usleep(100);
+        EXPECT(hr_pool_get_stats(s->pool, &stats) == HR_OK);
+    } while (stats.num_sync_all_streams < LOOKS);
+    atomic_store(&may_go_on, true);
+    return NULL;
+}
+
+static void a_checkpoint_waits_for_a_thread_that_the_machine_has_put_aside(void **state)
+{
+    const hr_pool_options options = {.struct_size = sizeof options, .engine = "headroom"};
+    hr_device *device = NULL;
+    hr_device_table slow_table;
+    shop shared = {.wrong = 0}, *s = &shared;
+    pthread_t freeing, watching;
+    hr_private_state *now = NULL;
+    (void)state;
+    atomic_store(&is_inside, false);
+    atomic_store(&may_go_on, false);
+    assert_int_equal(hr_host_device_create(64 * MIB, &device), HR_OK);
+    slow_table = *device->table;
+    real_event_record = slow_table.event_record;
+    slow_table.event_record = record_when_told;
+    hr_device slow = *device;
+    slow.table = &slow_table;
+    assert_int_equal(hr_pool_create(&slow, &options, &s->pool), HR_OK);
+    assert_int_equal(hr_private_pool_begin(s->pool, graphs, is_mine, NULL), HR_OK);
+    assert_int_equal(pthread_create(&freeing, NULL, free_one_block, s), 0);
+    while (!atomic_load(&is_inside) && atomic_load(&s->wrong) == 0)
+        usleep(100);
+    assert_int_equal(s->wrong, 0);
+    assert_int_equal(pthread_create(&watching, NULL, let_go_on, s), 0);
+    assert_int_equal(hr_private_pool_checkpoint(s->pool, graphs, &now), HR_OK);
+    pthread_join(watching, NULL);
+    pthread_join(freeing, NULL);
+    assert_int_equal(s->wrong, 0);
+    hr_private_state_free(now);
+    assert_int_equal(hr_private_pool_end(s->pool, graphs), HR_OK);
+    assert_int_equal(hr_pool_check(s->pool), HR_OK);
+    hr_pool_destroy(s->pool);
+    hr_device_destroy(device);
+}
+
+static void a_free_that_a_capture_defers_is_not_waited_for(void **state)
+{
+    const hr_pool_options options = {.struct_size = sizeof options, .engine = "headroom"};
+    hr_device *device = NULL;
+    hr_pool *pool = NULL;
+    hr_private_state *now = NULL;
+    hr_device_ptr block = HR_NULL;
+    hr_pool_stats stats = {.struct_size = sizeof stats};
+    (void)state;
+    assert_int_equal(hr_host_device_create(64 * MIB, &device), HR_OK);
+    assert_int_equal(hr_pool_create(device, &options, &pool), HR_OK);
+    assert_int_equal(hr_private_pool_begin(pool, graphs, NULL, NULL), HR_OK);
+    assert_int_equal(hr_alloc(pool, 100000, 3, &block), HR_OK);
+    assert_int_equal(hr_record_stream(pool, block, 7), HR_OK);
+    assert_int_equal(hr_device_set_capturing(device, 3, true), HR_OK);
+    assert_int_equal(hr_free(pool, block), HR_OK);
+    assert_int_equal(hr_private_pool_checkpoint(pool, graphs, &now), HR_ERR_WRONG_STATE);
+    assert_non_null(strstr(hr_last_error(), "wait for a stream that is being captured"));
+    assert_int_equal(hr_pool_get_stats(pool, &stats), HR_OK);
+    assert_int_equal(stats.num_sync_all_streams, 1); /* looked once */
+    assert_int_equal(hr_device_set_capturing(device, 3, false), HR_OK);
+    assert_int_equal(hr_private_pool_checkpoint(pool, graphs, &now), HR_OK);
+    hr_private_state_free(now);
+    assert_int_equal(hr_private_pool_end(pool, graphs), HR_OK);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+}
+
 static void restores_and_everything_else_do_not_disturb_each_other(void **state)
 {
     static const struct {
@@ -149,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checkpoint_waits_for_a_free_that_is_under_way),
+        cmocka_unit_test(a_checkpoint_waits_for_a_thread_that_the_machine_has_put_aside),
+        cmocka_unit_test(a_free_that_a_capture_defers_is_not_waited_for),
         cmocka_unit_test(restores_and_everything_else_do_not_disturb_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -356,11 +356,11 @@ static void registered_memory_is_touched_locked_and_unlocked(void **state)
 
 /* ---- the background thread ------------------------------------------------------------------- */
 
-/* Looks for up to ten seconds. */
+/* Looks for up to a hundred seconds. */
 static bool becomes_active(int64_t count)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < 100000; i++) {
         if (stats().active_requests.current == count)
             return true;
         nanosleep(&pause, NULL);
@@ -381,13 +381,13 @@ static void the_background_thread_lets_blocks_return_without_an_allocation(void 
     complete(OTHER);
     assert_true(becomes_active(0));
     assert_ptr_equal(allocate(4096), block);
-    for (int i = 0; i < 10000 && stats().num_host_free == 0; i++)
+    for (int i = 0; i < 100000 && stats().num_host_free == 0; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     assert_int_equal(stats().num_host_free, 1);
     check();
 }
 
-/* The thread itself looks once in 100 microseconds: far less often than these allocations come. */
+/* The thread itself looks once in 100 microseconds at most, however long these allocations take. */
 static void with_a_background_thread_allocations_look_at_no_events(void **state)
 {
     (void)state;
@@ -398,10 +398,12 @@ static void with_a_background_thread_allocations_look_at_no_events(void **state)
     use_on(waiting, OTHER);
     give(waiting);
     give(allocate(65536));
-    uint64_t before = calls(HR_DEVICE_CALL_EVENT_QUERY);
+    uint64_t before = calls(HR_DEVICE_CALL_EVENT_QUERY), begin_ns = hr__clock_monotonic_ns();
     for (int i = 0; i < ALLOCATIONS; i++)
         give(allocate(65536));
-    assert_true(calls(HR_DEVICE_CALL_EVENT_QUERY) - before < ALLOCATIONS);
+    uint64_t queries = calls(HR_DEVICE_CALL_EVENT_QUERY) - before;
+    uint64_t looks = (hr__clock_monotonic_ns() - begin_ns) / 100000 + 2;
+    assert_true(queries <= looks);
     check();
 }
 

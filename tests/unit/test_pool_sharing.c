@@ -17,7 +17,7 @@
 #include "support/host_memory_sweep.h"
 #include "support/pool_fixture.h" /* HR_TEST_MIB */
 
-enum { MOST_PARTS = 64, LONGEST_CHILD_S = 20 };
+enum { MOST_PARTS = 64, LONGEST_CHILD_S = 100 };
 #define MIB HR_TEST_MIB
 
 /* ---- the engines that can -------------------------------------------------------------------- */

@@ -318,7 +318,7 @@ bool hr__launch_gate_close(void)
 {
     uint32_t standing = atomic_load(&installation);
     bool is_inside = own.depth != 0 && own.installation == standing;
-    if (standing == 0 || is_inside || own.is_closer || !lock_closing(SECOND_NS))
+    if (standing == 0 || is_inside || own.is_closer || !lock_closing(threads_out_bound_ns))
         return false;
     if (!may_close()) {
         pthread_mutex_unlock(&closing);
@@ -425,7 +425,7 @@ bool headroom_launch_gate_install(char *message, size_t capacity)
         snprintf(message, capacity, "no room for thread-specific data: %s", strerror(EAGAIN));
         return false;
     }
-    if (!lock_closing(SECOND_NS)) {
+    if (!lock_closing(threads_out_bound_ns)) {
         snprintf(message, capacity, "live data is being copied by another thread; try again");
         return false;
     }
@@ -445,7 +445,7 @@ bool headroom_launch_gate_install(char *message, size_t capacity)
 
 bool headroom_launch_gate_remove(void)
 {
-    if (own.is_closer || !lock_closing(SECOND_NS))
+    if (own.is_closer || !lock_closing(threads_out_bound_ns))
         return false;
     if (atomic_load(&installation) != 0) {
         atomic_store(&installation, 0);
