@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    WITNESS_MS = 40,    /* within which one signal reaches many; nobody notices such a delay */
+    WITNESS_MS = 40,     /* within which one signal reaches many; nobody notices such a delay */
     MOST_WAIT_MS = 30000 /* for a witness that does not run: then it is passed on all the same */
 };
 
