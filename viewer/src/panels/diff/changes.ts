@@ -1,0 +1,95 @@
+// The rows of the comparison: what each stack, or each category, held at the peaks of both runs.
+
+import { framesKey, stacksByFrames } from '../../app/places';
+import { matches, type Search } from '../../data/search';
+import { NONE, type Model } from '../../data/model';
+import type { DiffCategory, DiffReport } from '../../data/header';
+
+export interface DiffRow {
+  readonly label: string;
+  readonly detail: string; // the category, the innermost function
+  readonly category: string;
+  readonly before: number;
+  readonly after: number;
+  readonly blocksBefore: number;
+  readonly blocksAfter: number;
+  readonly place: { readonly run: number; readonly stack: number } | null; // where it is more
+}
+
+/** Finds the stack of a change: in the run that has more of it first. */
+export function makeLocator(model: Model): (frames: readonly string[], category: string, runs: readonly number[]) => DiffRow['place'] {
+  const known = model.runs.map((run) => stacksByFrames(run.stacks));
+  return (frames, category, runs) => {
+    for (const run of runs) {
+      const stacks = model.runs[run]!.stacks, found = known[run]!.get(framesKey(frames)) ?? [];
+      const same = found.find((stack) => stacks.categories[stacks.categoryOf(stack)] === category);
+      if (same !== undefined || found.length > 0) return { run, stack: same ?? found[0]! };
+      if (frames.length === 0) return { run, stack: NONE };
+    }
+    return null;
+  };
+}
+
+function rowOf(change: DiffCategory, label: string, detail: string, place: DiffRow['place']): DiffRow {
+  return {
+    label,
+    detail,
+    category: change.category,
+    before: change.before_bytes,
+    after: change.after_bytes,
+    blocksBefore: change.before_blocks,
+    blocksAfter: change.after_blocks,
+    place,
+  };
+}
+
+export function stackRows(report: DiffReport, model: Model): DiffRow[] {
+  const locate = makeLocator(model);
+  return report.changes.map((change) => {
+    const runs = change.after_bytes >= change.before_bytes ? [1, 0] : [0, 1];
+    const inner = change.frames[0] !== change.where ? change.frames[0] : undefined;
+    const detail = inner === undefined ? change.category : `${change.category}, ${inner}`;
+    const label = change.where ?? change.frames[0] ?? 'no Python frame';
+    return rowOf(change, label, detail, locate(change.frames, change.category, runs));
+  });
+}
+
+export function categoryRows(report: DiffReport): DiffRow[] {
+  return report.categories.map((category) => rowOf(category, category.category, '', null));
+}
+
+export const DIFF_KEYS = ['where', 'difference', 'before', 'after'] as const;
+export type DiffKey = (typeof DIFF_KEYS)[number];
+
+/** By difference: the largest first, whichever way it went; turned round: what shrank most first, then
+ * what grew. */
+export function sortRows(rows: readonly DiffRow[], key: DiffKey, isFalling: boolean): DiffRow[] {
+  const sign = isFalling ? -1 : 1;
+  const compare = (a: DiffRow, b: DiffRow): number => {
+    if (key === 'where') return sign * a.label.localeCompare(b.label, 'en');
+    if (key !== 'difference') return sign * (a[key] - b[key]);
+    const one = a.after - a.before, other = b.after - b.before;
+    return isFalling ? Math.abs(other) - Math.abs(one) : one - other;
+  };
+  return [...rows].sort(compare);
+}
+
+export const SIDES = ['all', 'grew', 'shrank'] as const;
+export type Side = (typeof SIDES)[number];
+
+export function isOnSide(row: DiffRow, side: Side): boolean {
+  return side === 'all' || (side === 'grew' ? row.after > row.before : row.after < row.before);
+}
+
+/** Stacks by their frames, categories by their name. */
+export function isFound(row: DiffRow, search: Search | null, text: string, model: Model): boolean {
+  if (search === null) return true;
+  if (row.place === null) return `${row.label} ${row.detail}`.toLowerCase().includes(text.trim().toLowerCase());
+  return matches(search, model.runs[row.place.run]!.stacks, row.place.stack, Math.max(row.before, row.after));
+}
+
+/** "+1.12 GiB", "-34.00 MiB", "0". */
+export function differenceText(difference: number, bytes: (size: number) => string): string {
+  if (difference === 0) return '0';
+  return (difference > 0 ? '+' : '-') + bytes(Math.abs(difference));
+}

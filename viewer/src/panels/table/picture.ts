@@ -1,0 +1,32 @@
+// The table for a file: its first rows with their bars.
+
+import type { Picture } from '../../app/panel';
+import type { Row } from '../../data/groups';
+import { themeColours } from '../../look/colours';
+import { categoryColour } from '../../look/palette';
+import type { Pen } from '../../look/pen';
+import { bytes, count } from '../../look/units';
+import { titledPicture } from '../shared/picture';
+
+const MOST = 60, LINE = 24, WIDTH = 1200;
+
+function drawRow(pen: Pen, row: Row, y: number, total: number): void {
+  const { text, muted, line } = themeColours(), share = total > 0 ? row.bytes / total : 0;
+  pen.text(104, y, bytes(row.bytes), { colour: text, align: 'right' });
+  pen.rect(118, y - 5, 100 * share, 10, categoryColour(row.category));
+  pen.text(270, y, `${(100 * share).toFixed(1)}%`, { colour: muted, align: 'right' });
+  pen.text(350, y, count(row.blocks), { colour: text, align: 'right' });
+  pen.text(366, y, row.category, { colour: text, room: 84 });
+  pen.text(456, y, row.where, { colour: text, room: 330 });
+  pen.text(796, y, row.file, { colour: muted, room: WIDTH - 796 });
+  pen.line([0, y + LINE / 2, WIDTH, y + LINE / 2], line);
+}
+
+export function tablePicture(rows: readonly Row[], total: number, title: string): Picture {
+  const shown = rows.slice(0, MOST), left = rows.length - shown.length;
+  const height = (shown.length + (left > 0 ? 1 : 0)) * LINE;
+  return titledPicture('table', title, WIDTH, height, (pen) => {
+    shown.forEach((row, i) => drawRow(pen, row, LINE / 2 + i * LINE, total));
+    if (left > 0) pen.text(456, height - LINE / 2, `and ${count(left)} more rows`, { colour: themeColours().muted });
+  });
+}
