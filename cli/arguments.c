@@ -108,21 +108,40 @@ static void refuse_unknown_option(const argument_option *options, size_t option_
         arguments_refuse(command_name, "unknown option '%s'", argument);
 }
 
-/* `optarg` is the value of an option that has one. */
-static bool take_option(const argument_option *option, const char *command_name)
+/* An option whose value may be left out: getopt only knows the value behind a "=". The word after
+ * the option is at argv[optind], since words before it were moved, and not this one yet. */
+static void take_optional_value(const argument_option *option, int argc, char **argv)
 {
-    if (option->is_given != NULL) {
+    *option->is_given = true;
+    *option->value = optarg;
+    if (optarg == NULL && optind < argc && option->is_value(argv[optind]))
+        *option->value = argv[optind++];
+}
+
+/* `optarg` is the value of an option that has one. */
+static bool take_option(const argument_option *option, int argc, char **argv)
+{
+    if (option->is_given != NULL && option->value != NULL) {
+        take_optional_value(option, argc, argv);
+    } else if (option->is_given != NULL) {
         *option->is_given = true;
     } else if (option->value != NULL) {
         *option->value = optarg;
     } else if (option->values->count < ARGUMENTS_MOST_VALUES) {
         option->values->items[option->values->count++] = optarg;
     } else {
-        arguments_refuse(command_name, "option '--%s' is given more than %d times", option->name,
+        arguments_refuse(argv[0], "option '--%s' is given more than %d times", option->name,
                          ARGUMENTS_MOST_VALUES);
         return false;
     }
     return true;
+}
+
+static int value_kind(const argument_option *option)
+{
+    if (option->is_given == NULL)
+        return required_argument;
+    return option->value != NULL ? optional_argument : no_argument;
 }
 
 bool arguments_parse(const argument_option *options, size_t option_count, int argc, char **argv,
@@ -136,7 +155,7 @@ bool arguments_parse(const argument_option *options, size_t option_count, int ar
         option_count = ARGUMENTS_MOST_OPTIONS;
     letters[letter_count++] = ':'; /* a missing value is told apart from an unknown option */
     for (size_t i = 0; i < option_count; i++) {
-        int has_value = options[i].is_given == NULL ? required_argument : no_argument;
+        int has_value = value_kind(&options[i]);
         long_options[i] =
             (struct option){options[i].name, has_value, NULL, FIRST_LONG_ANSWER + (int)i};
         if (options[i].letter != 0) {
@@ -172,7 +191,7 @@ bool arguments_parse(const argument_option *options, size_t option_count, int ar
             option = &options[answer - FIRST_LONG_ANSWER];
         else
             option = option_by_letter(options, option_count, answer);
-        if (!take_option(option, argv[0]))
+        if (!take_option(option, argc, argv))
             return false;
     }
     *first_operand = optind;

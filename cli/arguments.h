@@ -20,13 +20,15 @@ typedef struct argument_values {
 } argument_values;
 
 /* One option. Exactly one of `is_given`, `value` and `values` is set: a switch, an option with a
- * value, or one that may be repeated. */
+ * value, or one that may be repeated. With `is_given` and `value` both, the value may be left out:
+ * `--name=value` has one, and `--name word` where `is_value` says so of the word. */
 typedef struct argument_option {
     const char *name;        /* long name without the dashes */
     char letter;             /* short name, or 0 */
     bool *is_given;          /* a switch: set to true when it is there */
     const char **value;      /* set to what was given, borrowed from argv; the last one wins */
     argument_values *values; /* each is added; more than fit are refused */
+    bool (*is_value)(const char *word); /* of a value that may be left out; else NULL */
 } argument_option;
 
 #define ARGUMENTS_MOST_OPTIONS 32

@@ -35,5 +35,6 @@ int command_run(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_verify(int argc, char **argv);
+int command_view(int argc, char **argv);
 
 #endif /* HEADROOM_CLI_COMMAND_H */

@@ -1,6 +1,5 @@
 /* command_diff.c - `headroom diff FILE FILE`: what grew and what shrank from one to the other. */
 #include <stdbool.h>
-#include <string.h>
 
 #include "headroom/analysis.h"
 #include "headroom/report.h"
@@ -23,8 +22,7 @@ static int show_report(const char *command_name, const diff_order *order,
     hr_status status = hr_recordings_diff(before, after, &report);
     if (status == HR_OK) {
         hr_report_form form = recording_command_form(order->before_path, order->has_json);
-        form.other_file =
-            strcmp(order->after_path, "-") == 0 ? "standard input" : order->after_path;
+        form.other_file = recording_command_name(order->after_path);
         form.most_rows = order->most_rows;
         form.has_stacks = order->has_stacks;
         status = hr_report_diff(report, &form, &recording_command_output);
@@ -39,11 +37,11 @@ static int show_report(const char *command_name, const diff_order *order,
 static int show_difference(const char *command_name, const diff_order *order)
 {
     hr_recording *before = NULL, *after = NULL;
-    int exit_status = recording_command_open(command_name, order->before_path, &before);
-    if (exit_status == EXIT_DONE)
-        exit_status = recording_command_open(command_name, order->after_path, &after);
-    if (exit_status == EXIT_DONE)
-        exit_status = show_report(command_name, order, before, after);
+    int exit_status = recording_command_open_pair(command_name, order->before_path,
+                                                  order->after_path, &before, &after);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    exit_status = show_report(command_name, order, before, after);
     hr_recording_close(after);
     hr_recording_close(before);
     return exit_status;
@@ -67,7 +65,5 @@ int command_diff(int argc, char **argv)
         return EXIT_WRONG_USAGE;
     order.before_path = argv[first_operand];
     order.after_path = argv[first_operand + 1];
-    if (strcmp(order.before_path, "-") == 0 && strcmp(order.after_path, "-") == 0)
-        return arguments_refuse(argv[0], "standard input can be one of the files, not both");
     return show_difference(argv[0], &order);
 }

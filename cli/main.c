@@ -167,6 +167,25 @@ static const command commands[] = {
             "  --json            the result, as one JSON object\n",
         .run = command_verify,
     },
+    {
+        .name = "view",
+        .summary = "look at a recording, or at two, in the browser",
+        .usage =
+            "usage: headroom view FILE [FILE] [-o PAGE.html | --serve [ADDR]] [--no-what-if]\n"
+            "                     [--torch VERSION]\n"
+            "\n"
+            "Writes a page that shows a PyTorch memory snapshot: memory over time, who holds\n"
+            "it, where it lies, and what the doctor and other allocators say to it; with two\n"
+            "files also what changed. The page is one file that needs nothing else, and goes\n"
+            "beside the recording, as FILE.html. It is opened where there is a display.\n"
+            "\n"
+            "  --output PAGE     write it there (also -o); - is standard output\n"
+            "  --serve [ADDR]    write nothing, and serve it until Ctrl-C, at 127.0.0.1 and a\n"
+            "                    free port, or at ADDR: a port, or an address and a port\n"
+            "  --no-what-if      without replays under other allocators, which take a while\n"
+            "  --torch VERSION   by the rules of that version, such as 2.4\n",
+        .run = command_view,
+    },
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

@@ -31,9 +31,26 @@ int recording_command_open(const char *command_name, const char *path, hr_record
     return status == HR_OK ? EXIT_DONE : recording_command_fail(command_name, path, status);
 }
 
-static const char *name_of(const char *path)
+const char *recording_command_name(const char *path)
 {
-    return strcmp(path, "-") == 0 ? "standard input" : path;
+    return path != NULL && strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+int recording_command_open_pair(const char *command_name, const char *path, const char *other_path,
+                                hr_recording **out, hr_recording **other)
+{
+    *other = NULL;
+    if (other_path != NULL && strcmp(path, "-") == 0 && strcmp(other_path, "-") == 0)
+        return arguments_refuse(command_name, "standard input can be one of the files, not both");
+    int exit_status = recording_command_open(command_name, path, out);
+    if (exit_status != EXIT_DONE || other_path == NULL)
+        return exit_status;
+    exit_status = recording_command_open(command_name, other_path, other);
+    if (exit_status != EXIT_DONE) {
+        hr_recording_close(*out);
+        *out = *other = NULL;
+    }
+    return exit_status;
 }
 
 /* The system's own words for a file that cannot be opened name it already. */
@@ -43,14 +60,12 @@ static bool begins_with_path(const char *detail, const char *path)
     return strncmp(detail, path, length) == 0 && detail[length] == ':';
 }
 
-/* The detail may quote the file, and a file may hold what steers a terminal. */
-static void print_safely(const char *text)
+void recording_command_print_safely(FILE *to, const char *text)
 {
     for (; *text != '\0'; text++) {
         unsigned char byte = (unsigned char)*text;
-        fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
+        fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, to);
     }
-    fputc('\n', stderr);
 }
 
 int recording_command_fail(const char *command_name, const char *path, hr_status status)
@@ -63,9 +78,12 @@ int recording_command_fail(const char *command_name, const char *path, hr_status
     if (status == HR_ERR_FILE && ferror(stdout) != 0)
         return EXIT_COULD_NOT; /* main() says so, of every command */
     fprintf(stderr, "headroom %s: ", command_name);
-    if (!begins_with_path(detail, name_of(path)))
-        fprintf(stderr, "%s: ", name_of(path));
-    print_safely(detail);
+    if (!begins_with_path(detail, recording_command_name(path))) {
+        recording_command_print_safely(stderr, recording_command_name(path));
+        fputs(": ", stderr);
+    }
+    recording_command_print_safely(stderr, detail);
+    fputc('\n', stderr);
     return EXIT_COULD_NOT;
 }
 
@@ -78,7 +96,7 @@ hr_report_form recording_command_form(const char *path, bool is_json)
         .has_colour = output.has_colour,
         .has_utf8 = output.has_utf8,
         .width_columns = output.width_columns,
-        .file = name_of(path),
+        .file = recording_command_name(path),
     };
 }
 

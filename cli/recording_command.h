@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "headroom/analysis.h"
 #include "headroom/report.h"
@@ -14,9 +15,20 @@
  * error, and the answer is how the program ends; EXIT_DONE otherwise. */
 int recording_command_open(const char *command_name, const char *path, hr_recording **out);
 
+/* The same for two: `other_path` may be NULL, and then `*other` is. Standard input can be one of
+ * them, not both. On failure neither is open. */
+int recording_command_open_pair(const char *command_name, const char *path, const char *other_path,
+                                hr_recording **out, hr_recording **other);
+
+/* What a report calls `path`; NULL for NULL. */
+const char *recording_command_name(const char *path);
+
 /* Says why a call of analysis.h or report.h failed, and answers how the program ends: what the
  * command line asked for and is not there (a setting, a version, a device) is wrong usage. */
 int recording_command_fail(const char *command_name, const char *path, hr_status status);
+
+/* Writes a text that may quote a file, or its name, without what steers a terminal. */
+void recording_command_print_safely(FILE *to, const char *text);
 
 /* How a report on `path` is to look on standard output as it is now. */
 hr_report_form recording_command_form(const char *path, bool is_json);

@@ -22,7 +22,7 @@ _headroom_policies() {
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
-    local commands='demo diff doctor help replay run stats tune verify' options=''
+    local commands='demo diff doctor help replay run stats tune verify view' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -42,6 +42,7 @@ _headroom() {
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
     tune) options='--card --device --help --json --torch' ;;
     verify) options='--expect --help --json --torch' ;;
+    view) options='--help --no-what-if --output --serve --torch' ;;
     *) return ;;
     esac
     [[ $word == : ]] && before=: word='' # bash cuts words at colons
@@ -51,7 +52,7 @@ _headroom() {
     --card) _headroom_words "$word" '8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB' ;;
     --conf | --device | --history | --top) ;;
     --empty-cache) _headroom_words "$word" 'step phase never' ;;
-    --expect | --record) _headroom_files "$word" ;;
+    --expect | --output | --record | -o) _headroom_files "$word" ;;
     --policy) _headroom_policies "$word" ;;
     --torch) _headroom_words "$word" "$versions" ;;
     *)

@@ -33,8 +33,8 @@ NAME = "headroom"
 LIBRARIES = ("headroom", "headroom-analysis", "headroom-torch")
 
 # What of the C tree goes into a source distribution, as native/.
-NATIVE_PARTS = ("CMakeLists.txt", "LICENSE", "include", "src", "cli", "cmake", "adapters",
-                "completions", "docs/man", "examples")
+NATIVE_PARTS = ("CMakeLists.txt", "LICENSE", "THIRD_PARTY", "include", "src", "cli", "cmake",
+                "adapters", "completions", "docs/man", "examples", "viewer/dist")
 
 
 class BuildError(Exception):
@@ -166,7 +166,8 @@ class _Wheel:
 def _info_files():
     """What *.dist-info holds besides RECORD."""
     return [("METADATA", _metadata().encode()), ("WHEEL", _wheel_file().encode()),
-            ("LICENSE", (NATIVE / "LICENSE").read_bytes())]
+            ("LICENSE", (NATIVE / "LICENSE").read_bytes()),
+            ("THIRD_PARTY", (NATIVE / "THIRD_PARTY").read_bytes())]
 
 
 def _write_wheel(folder, files):

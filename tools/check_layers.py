@@ -22,6 +22,8 @@ LAYERS = {
                      "src/format", "src/export"],
     "src/doctor": ["src/base", "src/engine", "src/model", "src/format", "src/analysis"],
     "src/report": ["src/base", "src/model", "src/analysis", "src/doctor", "src/export"],
+    "src/view": ["src/base", "src/model", "src/format", "src/export", "src/analysis", "src/doctor",
+                 "src/report"],
     "include/headroom": [],
     "cli": [],
     "adapters": [],

@@ -2,7 +2,8 @@
 # setup.sh [--check] GROUP... - sees that this machine has what the groups need.
 #
 #   build   to build the libraries, the program and the man pages
-#   test    to run `make test` and `make fuzz`
+#   test    to run `make test-quick` and `make fuzz`
+#   viewer  to build the page of `headroom view` again, and to test it in a browser
 #   bench   to run `make bench`
 #   style   to run `make format` and `make tidy`
 #
@@ -22,6 +23,7 @@ build|command|pkg-config|pkg-config|finding libraries
 build|module|zlib|zlib1g-dev|recordings compressed with gzip
 build|module|liblzma|liblzma-dev|recordings compressed with xz
 build|module|libzstd|libzstd-dev|recordings compressed with zstd
+build|module|libmicrohttpd|libmicrohttpd-dev|headroom view --serve
 build|command|scdoc|scdoc|the man pages
 test|module|cmocka|libcmocka-dev|the unit tests
 test|module|jansson|libjansson-dev|reading JSON, in tests, with another reader than ours
@@ -34,6 +36,9 @@ test|command|nm|binutils|the check of exported symbols
 test|command|gzip|gzip|compressed recordings, in tests
 test|command|xz|xz-utils|compressed recordings, in tests
 test|command|zstd|zstd|compressed recordings, in tests
+viewer|node_18|node|nodejs|building the page; 18 or newer
+viewer|command|npm|npm|the packages the page is built with
+viewer|any_of|chromium chromium-browser google-chrome|chromium|the browser tests
 bench|command|valgrind|valgrind|counting instructions
 style|command|clang-format|clang-format|make format
 style|command|clang-tidy|clang-tidy|make tidy
@@ -61,6 +66,12 @@ has_cmake_3_22() {
     local version
     have cmake && version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*\([0-9.]*\).*/\1/p') &&
         [ "$(printf '3.22\n%s\n' "$version" | sort -V | head -n 1)" = 3.22 ]
+}
+
+has_node_18() {
+    local major
+    have node && major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null) &&
+        [ "$major" -ge 18 ]
 }
 
 has_any_of() {
@@ -95,7 +106,7 @@ is_there() {
     any_of) has_any_of "$2" ;;
     module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;
     python_module) have python3 && python3 -c "import $2" 2>/dev/null ;;
-    c_compiler | cxx_compiler | cmake_3_22 | clang_runtime) "has_$1" ;;
+    c_compiler | cxx_compiler | cmake_3_22 | node_18 | clang_runtime) "has_$1" ;;
     *) echo "setup: no way to look for '$1'" >&2; exit 2 ;;
     esac
 }
@@ -118,8 +129,8 @@ only_look=no groups=
 for word in "$@"; do
     case $word in
     --check) only_look=yes ;;
-    build | test | bench | style) groups+=" $word" ;;
-    *) echo "usage: tools/setup.sh [--check] build|test|bench|style..." >&2; exit 2 ;;
+    build | test | viewer | bench | style) groups+=" $word" ;;
+    *) echo "usage: tools/setup.sh [--check] build|test|viewer|bench|style..." >&2; exit 2 ;;
     esac
 done
 groups=${groups:- build}

@@ -121,7 +121,7 @@ static hr_status make_pool(hr__player *player, const hr__player_options *options
 hr_status hr__player_init(hr__player *player, const hr__script *script,
                           const hr__player_options *options)
 {
-    *player = (hr__player){.script = script};
+    *player = (hr__player){.script = script, .listener = options->listener};
     hr_status status = make_tables(player);
     if (status == HR_OK)
         status = make_device(player, options);
@@ -312,6 +312,8 @@ static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, si
         if (*player->elapsed_ns != elapsed_ns) { /* the device was called */
             note_stall(player, *player->elapsed_ns - elapsed_ns);
             elapsed_ns = *player->elapsed_ns;
+            if (player->listener.device_called != NULL)
+                player->listener.device_called(player->listener.context, i);
         }
         if (__builtin_expect(status != HR_OK, 0))
             break;

@@ -30,6 +30,13 @@
 /* After so many operations the device has done what was queued before them: see player.c. */
 #define HR__PLAYER_LAG_OPS 256
 
+/* Called after each operation during which the device was called, also one that then failed: only
+ * there can what is reserved have changed. */
+typedef struct hr__player_listener {
+    void (*device_called)(void *context, size_t op); /* or NULL: nobody listens */
+    void *context;
+} hr__player_listener;
+
 typedef struct hr__player_options {
     const char *engine; /* hr_pool_options.engine; NULL = "torch" */
     const char *torch_version;
@@ -38,7 +45,8 @@ typedef struct hr__player_options {
     uint64_t total_bytes;      /* what it says it has; 0 = the capacity, or a large card's */
     double fraction;           /* of the total; >= 1 = no limit set */
     const hr_event_sink *sink; /* or NULL */
-    const bool *is_unsplit;    /* by pool of the script: made with no_split; or NULL: none is */
+    hr__player_listener listener;
+    const bool *is_unsplit; /* by pool of the script: made with no_split; or NULL: none is */
     bool trims_alone; /* where only one private pool's memory went, only that pool is trimmed, as
                          when a MemPool is destroyed; else all are, as empty_cache() does */
     bool skips_empty_cache; /* trims of the script are left out, but for those of one private pool:
@@ -54,6 +62,7 @@ typedef struct hr__player {
     bool has_sink;
     bool trims_alone;
     bool skips_empty_cache;
+    hr__player_listener listener;
     bool has_lag; /* the engine orders its own work by events on the script's streams */
 
     /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */

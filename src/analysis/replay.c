@@ -30,40 +30,15 @@ typedef struct replay_call {
 
 /* ---- which runs ------------------------------------------------------------------------------ */
 
-/* Its own settings are asked for, and cannot be used: the file's fault, unless it is the version's
- * that was asked for. */
-static hr_status refuse_recorded_conf(const replay_call *call)
-{
-    bool is_files_fault = call->options->torch_version == NULL;
-    return hr__fail(is_files_fault ? HR_ERR_CORRUPT_FILE : HR_ERR_BAD_SETTING,
-                    "expected settings that PyTorch %s can use, found \"%.200s\" in the recording",
-                    call->work.torch_version, call->work.recorded_conf);
-}
-
-/* The option string of a policy, for this call. */
-static hr_status find_conf(const replay_call *call, const hr__policy *policy,
-                           const hr_replay_run *run, const char **out)
-{
-    bool is_recorded = strcmp(policy->name, "recorded") == 0;
-    const char *conf = is_recorded ? call->work.recorded_conf : policy->conf;
-    if (is_recorded && call->options->runs != NULL && !call->work.is_recorded_conf_usable)
-        return refuse_recorded_conf(call);
-    *out = conf != NULL ? conf : run->conf;
-    return *out != NULL ? HR_OK
-                        : hr__fail(HR_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
-}
-
 static hr_status name_run(replay_call *call, const hr_replay_run *run, hr_replay_result *out)
 {
     const char *conf = NULL;
     if (run->policy == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "a run without a policy");
-    const hr__policy *policy = hr__policy_find(run->policy);
-    if (policy == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "unknown policy \"%s\": " HR__POLICY_NAMES " is expected", run->policy);
-    HR__TRY(find_conf(call, policy, run, &conf));
-    out->policy = policy->name;
+    HR__TRY(hr__replay_find_conf(&call->work, run->policy, run->conf, &conf));
+    if (strcmp(run->policy, "recorded") == 0 && call->options->runs != NULL)
+        HR__TRY(hr__replay_check_recorded(&call->work, call->options->torch_version != NULL));
+    out->policy = hr__policy_find(run->policy)->name;
     out->conf = hr__arena_copy(&call->report->arena, conf, strlen(conf));
     return out->conf != NULL ? HR_OK : hr__fail_host_memory(strlen(conf), "an option string");
 }

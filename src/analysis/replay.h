@@ -100,6 +100,16 @@ HR_MUST_CHECK hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empt
                                                   uint64_t every, hr__replay_notes *notes,
                                                   uint64_t *step_count);
 
+/* The option string of a policy; `own_conf` is that of policy "conf", and may be NULL for others.
+ * Borrowed. HR_ERR_INVALID_ARGUMENT: no such policy, or no string for "conf". */
+HR_MUST_CHECK hr_status hr__replay_find_conf(const hr__replay_work *work, const char *policy,
+                                             const char *own_conf, const char **out);
+
+/* For a caller who asked for policy "recorded": can its settings be used? If not it is the file's
+ * fault, HR_ERR_CORRUPT_FILE, unless it is that of the version asked for, HR_ERR_BAD_SETTING. */
+HR_MUST_CHECK hr_status hr__replay_check_recorded(const hr__replay_work *work,
+                                                  bool is_version_asked_for);
+
 /* Do two option strings, read by the work's version, come to the same? HR_ERR_BAD_SETTING for one
  * that cannot be used. */
 HR_MUST_CHECK hr_status hr__replay_same_settings(const char *torch_version, const char *conf,
@@ -145,10 +155,44 @@ HR_MUST_CHECK hr_status hr__replay_run(const hr__replay_work *work, hr__replay_s
                                        hr__card card, bool is_trial,
                                        const hr__replay_progress *progress, hr_replay_result *out);
 
+/* Hears of reserved bytes during a run. */
+typedef struct hr__replay_listener {
+    /* A run begins, with nothing reserved: what was heard before it does not count, since a run
+     * that leaves the recording's ways is made again. */
+    void (*begin)(void *context);
+    /* During the operation at that place of the script: `bytes` are reserved after it, and
+     * `highest_bytes` were at some moment of it. Told where either is news. */
+    void (*reserved)(void *context, size_t op, uint64_t highest_bytes, uint64_t bytes);
+    void *context;
+} hr__replay_listener;
+
+/* hr__replay_run(), no trial, with a listener; NULL: nobody. */
+HR_MUST_CHECK hr_status hr__replay_run_heard(const hr__replay_work *work,
+                                             hr__replay_setting setting, hr__card card,
+                                             const hr__replay_listener *listener,
+                                             const hr__replay_progress *progress,
+                                             hr_replay_result *out);
+
 /* How many of work->followed a run under the recorded settings, and with the recorded calls of
  * empty_cache(), gets through as recorded. */
 HR_MUST_CHECK hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card,
                                                  size_t *out);
+
+/* ---- several runs at once (replay_jobs.c) ---------------------------------------------------- */
+
+typedef struct hr__replay_job {
+    hr__replay_setting setting;
+    hr__card card;
+    const hr__replay_listener *listener; /* or NULL; called by the thread that makes the run */
+    hr_replay_result *result;            /* as hr__replay_run() fills it */
+} hr__replay_job;
+
+/* Makes all runs, in several threads where the machine has several processors. `progress` is called
+ * by the calling thread only. */
+HR_MUST_CHECK hr_status hr__replay_work_off(const hr__replay_work *work, const hr__replay_job *jobs,
+                                            size_t count, const hr__replay_progress *progress);
+
+/* ---- cards that are just large enough -------------------------------------------------------- */
 
 /* The smallest card on which a run completes, to 2 MiB: one that was tried and completes, while 2
  * MiB less was tried and does not. HR_UNKNOWN in `*out` where none up to twice the need does. */

@@ -100,8 +100,10 @@ typedef struct run_state {
     hr_replay_result *result;
     hr__replay_setting setting;
     bool is_trial;
-    size_t settled_op;        /* the first after a quarter of the events */
-    uint64_t settled_from_ns; /* spent in the driver before it */
+    size_t settled_op;                   /* the first after a quarter of the events */
+    uint64_t settled_from_ns;            /* spent in the driver before it */
+    const hr__replay_listener *listener; /* or NULL */
+    uint64_t heard_bytes, heard_peak_bytes;
     hr__follow follow;
     bool has_diverged; /* at followed[follow.next]: not as recorded */
     size_t next;       /* operation */
@@ -316,6 +318,23 @@ static hr_status fill_result(run_state *run)
     return HR_OK;
 }
 
+/* The device was called. A peak may have come and gone within the operation. */
+static void tell_listener(void *context, size_t op)
+{
+    run_state *run = context;
+    hr_pool_stats stats = {.struct_size = sizeof stats};
+    if (hr_pool_get_stats(run->player.pool, &stats) != HR_OK)
+        return; /* of a pool that is there it cannot fail */
+    uint64_t bytes = (uint64_t)stats.reserved_bytes.all.current;
+    uint64_t peak_bytes = (uint64_t)stats.reserved_bytes.all.peak;
+    if (bytes == run->heard_bytes && peak_bytes == run->heard_peak_bytes)
+        return;
+    bool is_new_peak = peak_bytes != run->heard_peak_bytes;
+    run->listener->reserved(run->listener->context, op, is_new_peak ? peak_bytes : bytes, bytes);
+    run->heard_bytes = bytes;
+    run->heard_peak_bytes = peak_bytes;
+}
+
 static hr_status start_player(run_state *run, hr__card card)
 {
     const hr__replay_work *work = run->work;
@@ -328,7 +347,10 @@ static hr_status start_player(run_state *run, hr__card card)
         .fraction = card.fraction,
         .is_unsplit = work->is_unsplit,
         .skips_empty_cache = work->skips_empty_cache,
+        .listener = {run->listener != NULL ? tell_listener : NULL, run},
     };
+    if (run->listener != NULL)
+        run->listener->begin(run->listener->context);
     hr_status status = hr__player_init(&run->player, &work->script, &options);
     if (status == HR_ERR_BAD_SETTING) {
         char words[256];
@@ -344,20 +366,15 @@ static hr_status start_player(run_state *run, hr__card card)
     return status;
 }
 
-/* Follows the recording up to followed[`*follow_end`]; less where it diverged before. */
-static hr_status run_once(const hr__replay_work *work, hr__replay_setting setting, hr__card card,
-                          bool is_trial, const hr__replay_progress *progress, size_t *follow_end,
+/* Follows the recording up to followed[`*follow_end`]; less where it diverged before. `plan` has
+ * what does not change from run to run. */
+static hr_status run_once(const run_state *plan, hr__card card, size_t *follow_end,
                           hr_replay_result *result)
 {
-    run_state run = {
-        .work = work,
-        .progress = progress,
-        .result = result,
-        .setting = setting,
-        .is_trial = is_trial,
-        .settled_op = is_trial ? SIZE_MAX : find_settled_op(&work->script),
-        .follow = {.work = work, .end = *follow_end},
-    };
+    run_state run = *plan;
+    run.result = result;
+    run.settled_op = plan->is_trial ? SIZE_MAX : find_settled_op(&plan->work->script);
+    run.follow = (hr__follow){.work = plan->work, .end = *follow_end};
     HR__TRY(start_player(&run, card));
     hr_status status = play_all(&run);
     if (run.has_diverged)
@@ -368,40 +385,61 @@ static hr_status run_once(const hr__replay_work *work, hr__replay_setting settin
     return status;
 }
 
-hr_status hr__replay_run(const hr__replay_work *work, hr__replay_setting setting, hr__card card,
-                         bool is_trial, const hr__replay_progress *progress, hr_replay_result *out)
+static hr_status run_to_the_end(const run_state *plan, hr__card card, hr_replay_result *out)
 {
+    const hr__replay_work *work = plan->work;
+    const char *conf = plan->setting.conf;
     const hr_replay_result fresh = {
         .policy = out->policy,
-        .conf = setting.conf,
+        .conf = conf,
         .card_bytes = card.shown_bytes,
         .is_complete = true,
         .smallest_card_bytes = HR_UNKNOWN,
     };
-    bool is_followed = setting.engine == NULL && work->followed_count != 0 &&
+    bool is_followed = plan->setting.engine == NULL && work->followed_count != 0 &&
                        work->trim_count == 0 && !work->skips_empty_cache &&
-                       strcmp(setting.conf, work->recorded_conf) == 0;
+                       strcmp(conf, work->recorded_conf) == 0;
     size_t wanted_end = is_followed ? work->followed_count : 0, follow_end = wanted_end;
     hr_replay_result result = fresh;
-    HR__TRY(run_once(work, setting, card, is_trial, progress, &follow_end, &result));
+    HR__TRY(run_once(plan, card, &follow_end, &result));
     if (follow_end != wanted_end) { /* what was done counts as all of it: progress only rises */
         const hr__replay_progress nobody = {.progress = NULL};
-        hr__replay_progress rest = progress != NULL ? *progress : nobody;
+        hr__replay_progress rest = plan->progress != NULL ? *plan->progress : nobody;
+        run_state again = *plan;
         rest.base += rest.share;
         rest.share = 0.0;
+        again.progress = &rest;
         result = fresh;
-        HR__TRY(run_once(work, setting, card, is_trial, &rest, &follow_end, &result));
+        HR__TRY(run_once(&again, card, &follow_end, &result));
     }
     *out = result;
     return HR_OK;
+}
+
+hr_status hr__replay_run(const hr__replay_work *work, hr__replay_setting setting, hr__card card,
+                         bool is_trial, const hr__replay_progress *progress, hr_replay_result *out)
+{
+    const run_state plan = {
+        .work = work, .setting = setting, .is_trial = is_trial, .progress = progress};
+    return run_to_the_end(&plan, card, out);
+}
+
+hr_status hr__replay_run_heard(const hr__replay_work *work, hr__replay_setting setting,
+                               hr__card card, const hr__replay_listener *listener,
+                               const hr__replay_progress *progress, hr_replay_result *out)
+{
+    const run_state plan = {
+        .work = work, .setting = setting, .listener = listener, .progress = progress};
+    return run_to_the_end(&plan, card, out);
 }
 
 hr_status hr__replay_follow_length(const hr__replay_work *work, hr__card card, size_t *out)
 {
     hr__replay_work as_recorded = *work; /* shares everything */
     hr_replay_result result = {.is_complete = true};
+    const run_state plan = {
+        .work = &as_recorded, .setting = hr__torch_setting(work->recorded_conf), .is_trial = true};
     as_recorded.skips_empty_cache = false;
     *out = work->followed_count;
-    return run_once(&as_recorded, hr__torch_setting(work->recorded_conf), card, true, NULL, out,
-                    &result);
+    return run_once(&plan, card, out, &result);
 }

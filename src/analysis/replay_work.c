@@ -206,6 +206,31 @@ hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind, 
     return status;
 }
 
+/* ---- option strings of policies -------------------------------------------------------------- */
+
+hr_status hr__replay_find_conf(const hr__replay_work *work, const char *policy,
+                               const char *own_conf, const char **out)
+{
+    const hr__policy *found = hr__policy_find(policy);
+    if (found == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "unknown policy \"%s\": " HR__POLICY_NAMES " is expected", policy);
+    bool is_recorded = strcmp(found->name, "recorded") == 0;
+    const char *conf = is_recorded ? work->recorded_conf : found->conf;
+    *out = conf != NULL ? conf : own_conf;
+    return *out != NULL ? HR_OK
+                        : hr__fail(HR_ERR_INVALID_ARGUMENT, "policy conf needs an option string");
+}
+
+hr_status hr__replay_check_recorded(const hr__replay_work *work, bool is_version_asked_for)
+{
+    if (work->is_recorded_conf_usable)
+        return HR_OK;
+    return hr__fail(is_version_asked_for ? HR_ERR_BAD_SETTING : HR_ERR_CORRUPT_FILE,
+                    "expected settings that PyTorch %s can use, found \"%.200s\" in the recording",
+                    work->torch_version, work->recorded_conf);
+}
+
 /* ---- settings that come to the same ---------------------------------------------------------- */
 
 static bool have_same_effect(const hr__torch_settings *a, const hr__torch_settings *b)

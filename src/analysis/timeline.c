@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "analysis/live_bytes.h"
+#include "analysis/script_parts.h" /* hr__script_segment_at */
 #include "base/address_map.h"
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -33,7 +34,8 @@
 
 typedef struct event_pass {
     hr__timeline *timeline;
-    hr__address_map live; /* address -> place in lifetimes + 1 */
+    hr__address_map live;    /* address -> place in lifetimes + 1 */
+    hr__address_map waiting; /* address -> instant at which a block from before was freed */
     size_t lifetime_capacity;
     int64_t live_bytes; /* relative to the beginning */
     int64_t peak_bytes;
@@ -86,15 +88,21 @@ static hr_status new_lifetime(event_pass *pass, const hr__lifetime *lifetime, si
     return HR_OK;
 }
 
-/* A block that was live before the trace. */
-static hr_status add_initial(event_pass *pass, uint64_t size_bytes, uint32_t context, uint32_t end)
+/* When its free was requested, or HR__LIVE_TO_THE_END: of a block from before the trace. */
+static uint32_t take_waiting(event_pass *pass, uint64_t address)
+{
+    uintptr_t instant = (uintptr_t)hr__address_map_remove(&pass->waiting, address);
+    return instant != 0 ? (uint32_t)instant : HR__LIVE_TO_THE_END;
+}
+
+/* A block that was live before the trace: begin is 0. */
+static hr_status add_initial(event_pass *pass, const hr__lifetime *lifetime)
 {
     hr__timeline *timeline = pass->timeline;
-    hr__lifetime lifetime = {size_bytes, context, 0, end};
     size_t place;
     int64_t initial_bytes = (int64_t)timeline->initial_live_bytes;
-    HR__TRY(add_bytes(&initial_bytes, size_bytes, true, end));
-    HR__TRY(new_lifetime(pass, &lifetime, &place));
+    HR__TRY(add_bytes(&initial_bytes, lifetime->size_bytes, true, lifetime->end));
+    HR__TRY(new_lifetime(pass, lifetime, &place));
     timeline->initial_live_bytes = (uint64_t)initial_bytes;
     timeline->initial_count++;
     return HR_OK;
@@ -104,7 +112,17 @@ static hr_status end_lifetime(event_pass *pass, size_t place, uint32_t instant)
 {
     hr__lifetime *lifetime = &pass->timeline->lifetimes[place];
     lifetime->end = instant;
+    if (lifetime->freed == HR__LIVE_TO_THE_END)
+        lifetime->freed = instant;
     return add_bytes(&pass->live_bytes, lifetime->size_bytes, false, instant);
+}
+
+static hr_status make_room(hr__address_map *map)
+{
+    if (!hr__address_map_has_room(map, 1) && !hr__address_map_reserve(map, 1))
+        return hr__fail_host_memory(4 * (map->capacity + 1) * sizeof(hr__address_map_entry),
+                                    "the live blocks of a trace");
+    return HR_OK;
 }
 
 static hr_status on_alloc(event_pass *pass, const hr__model_event *event, uint32_t instant)
@@ -112,17 +130,18 @@ static hr_status on_alloc(event_pass *pass, const hr__model_event *event, uint32
     hr__timeline *timeline = pass->timeline;
     hr__lifetime lifetime = {
         .size_bytes = hr__live_bytes_of(event->size_bytes),
+        .address = event->address,
         .context = event->context,
         .begin = instant,
+        .freed = HR__LIVE_TO_THE_END,
         .end = HR__LIVE_TO_THE_END,
     };
     size_t place;
 
     if (event->address == 0)
         return HR_OK; /* nothing was handed out */
-    if (!hr__address_map_has_room(&pass->live, 1) && !hr__address_map_reserve(&pass->live, 1))
-        return hr__fail_host_memory(4 * (pass->live.capacity + 1) * sizeof(hr__address_map_entry),
-                                    "the live blocks of a trace");
+    HR__TRY(make_room(&pass->live));
+    (void)take_waiting(pass, event->address); /* another block, whose end went unrecorded */
     void *older = hr__address_map_remove(&pass->live, event->address);
     if (older != NULL) {
         timeline->contradiction_count++;
@@ -146,6 +165,25 @@ static bool have_equal_stacks(const hr__model *model, uint32_t one, uint32_t oth
     return model->contexts[one] == model->contexts[other];
 }
 
+/* A free was requested, and completes later. The first request counts. */
+static hr_status on_free_request(event_pass *pass, const hr__model_event *event, uint32_t instant)
+{
+    if (event->address == 0)
+        return HR_OK;
+    size_t number = (size_t)(uintptr_t)hr__address_map_get(&pass->live, event->address);
+    if (number != 0) {
+        hr__lifetime *lifetime = &pass->timeline->lifetimes[number - 1];
+        if (lifetime->freed == HR__LIVE_TO_THE_END)
+            lifetime->freed = instant;
+        return HR_OK;
+    }
+    if (hr__address_map_get(&pass->waiting, event->address) != NULL)
+        return HR_OK;
+    HR__TRY(make_room(&pass->waiting));
+    hr__address_map_insert(&pass->waiting, event->address, (void *)(uintptr_t)instant);
+    return HR_OK;
+}
+
 static hr_status on_free(event_pass *pass, const hr__model_event *event, uint32_t instant)
 {
     const hr__timeline *timeline = pass->timeline;
@@ -153,9 +191,14 @@ static hr_status on_free(event_pass *pass, const hr__model_event *event, uint32_
         return HR_OK;
     void *found = hr__address_map_remove(&pass->live, event->address);
     if (found == NULL) {
-        uint64_t size_bytes = hr__live_bytes_of(event->size_bytes);
-        HR__TRY(add_initial(pass, size_bytes, event->context, instant));
-        return add_bytes(&pass->live_bytes, size_bytes, false, instant - 1);
+        uint32_t freed = take_waiting(pass, event->address);
+        const hr__lifetime initial = {.size_bytes = hr__live_bytes_of(event->size_bytes),
+                                      .address = event->address,
+                                      .context = event->context,
+                                      .freed = freed != HR__LIVE_TO_THE_END ? freed : instant,
+                                      .end = instant};
+        HR__TRY(add_initial(pass, &initial));
+        return add_bytes(&pass->live_bytes, initial.size_bytes, false, instant - 1);
     }
     size_t place = (size_t)(uintptr_t)found - 1;
     if (!have_equal_stacks(timeline->model, timeline->lifetimes[place].context, event->context))
@@ -196,6 +239,8 @@ static hr_status walk_events(event_pass *pass)
         uint32_t instant = (uint32_t)i + 1;
         if (event->action == pass->end_action)
             HR__TRY(on_free(pass, event, instant));
+        else if (event->action == HR_ACTION_FREE_REQUESTED)
+            HR__TRY(on_free_request(pass, event, instant));
         switch (event->action) {
         case HR_ACTION_ALLOC:
             HR__TRY(on_alloc(pass, event, instant));
@@ -233,8 +278,12 @@ static hr_status walk_final_segments(event_pass *pass, uint64_t *reserved_bytes)
             if (block->state == HR_BLOCK_FREE ||
                 hr__address_map_get(&pass->live, block->address) != NULL)
                 continue;
-            HR__TRY(add_initial(pass, hr__live_bytes_of_block(block), block->context,
-                                HR__LIVE_TO_THE_END));
+            const hr__lifetime initial = {.size_bytes = hr__live_bytes_of_block(block),
+                                          .address = block->address,
+                                          .context = block->context,
+                                          .freed = take_waiting(pass, block->address),
+                                          .end = HR__LIVE_TO_THE_END};
+            HR__TRY(add_initial(pass, &initial));
         }
     }
     *reserved_bytes = (uint64_t)sum_bytes;
@@ -279,12 +328,14 @@ hr_status hr__timeline_make(const hr__model *model, const hr__model_trace *trace
     event_pass pass = {.timeline = &timeline, .end_action = find_end_action(trace)};
     uint64_t reserved_bytes = 0;
     hr__address_map_init(&pass.live);
+    hr__address_map_init(&pass.waiting);
     hr_status status = walk_events(&pass);
     if (status == HR_OK)
         status = walk_final_segments(&pass, &reserved_bytes);
     if (status == HR_OK)
         settle(&pass, reserved_bytes);
     hr__address_map_deinit(&pass.live);
+    hr__address_map_deinit(&pass.waiting);
     if (status != HR_OK) {
         hr__timeline_deinit(&timeline);
         return status;
@@ -314,6 +365,19 @@ uint64_t hr__timeline_reserved_at(const hr__timeline *timeline, uint32_t instant
             reserved_bytes -= event->size_bytes;
     }
     return reserved_bytes;
+}
+
+/* Frees name the stream of the request too. */
+uint16_t hr__lifetime_stream(const hr__timeline *timeline, const hr__lifetime *lifetime)
+{
+    const hr__model_trace *trace = timeline->trace;
+    if (lifetime->begin != 0)
+        return trace->events[lifetime->begin - 1].stream;
+    if (lifetime->end != HR__LIVE_TO_THE_END)
+        return trace->events[lifetime->end - 1].stream;
+    const hr__model_segment *segment =
+        hr__script_segment_at(timeline->model, trace->device, lifetime->address);
+    return segment != NULL ? segment->stream : 0;
 }
 
 int64_t *hr__timeline_live_line(const hr__timeline *timeline)

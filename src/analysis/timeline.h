@@ -31,10 +31,15 @@
 
 typedef struct hr__lifetime {
     uint64_t size_bytes; /* rounded */
-    uint32_t context;    /* of the request; HR__NO_CONTEXT where it is not known */
-    uint32_t begin;      /* instant; 0: live before the trace */
-    uint32_t end;        /* instant, or HR__LIVE_TO_THE_END */
+    uint64_t address;
+    uint32_t context; /* of the request; HR__NO_CONTEXT where it is not known */
+    uint32_t begin;   /* instant; 0: live before the trace */
+    uint32_t freed;   /* instant at which its free was requested; until `end` it waits for other
+                         streams. HR__LIVE_TO_THE_END: never */
+    uint32_t end;     /* instant, or HR__LIVE_TO_THE_END */
 } hr__lifetime;
+
+_Static_assert(sizeof(hr__lifetime) == 32, "a million blocks are to take 32 MB");
 
 typedef struct hr__timeline {
     const hr__model *model;       /* borrowed */
@@ -69,6 +74,9 @@ static inline bool hr__lifetime_is_live(const hr__lifetime *lifetime, uint32_t i
 {
     return lifetime->begin <= instant && instant < lifetime->end;
 }
+
+/* The stream (of model->streams) that it was asked for on. */
+uint16_t hr__lifetime_stream(const hr__timeline *timeline, const hr__lifetime *lifetime);
 
 /* Live bytes at every instant: host memory, event_count + 1 of them, to be freed with
  * hr__host_free(). NULL without memory. */

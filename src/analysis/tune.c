@@ -143,6 +143,19 @@ static uint64_t slow_limit_ns(const hr__model_trace *trace)
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
+static hr_status try_candidates(const hr__replay_work *work, hr__candidate *candidates,
+                                size_t count, const hr__replay_progress *progress)
+{
+    hr__replay_job jobs[HR__MOST_CANDIDATES];
+    for (size_t i = 0; i < count; i++) {
+        hr_replay_result *result = &candidates[i].result;
+        jobs[i] = (hr__replay_job){.setting = hr__policy_setting(result->policy, result->conf),
+                                   .card = candidates[i].card,
+                                   .result = result};
+    }
+    return hr__replay_work_off(work, jobs, count, progress);
+}
+
 static hr_status try_from(tune_call *call, size_t first, double base, double share)
 {
     hr__tuning *tuning = call->tuning;
@@ -152,8 +165,8 @@ static hr_status try_from(tune_call *call, size_t first, double base, double sha
         .base = base,
         .share = share,
     };
-    return hr__tune_try(&call->work, tuning->candidates + first, tuning->candidate_count - first,
-                        &progress);
+    return try_candidates(&call->work, tuning->candidates + first, tuning->candidate_count - first,
+                          &progress);
 }
 
 static hr_status try_everything(tune_call *call, bool is_possible)
@@ -232,7 +245,7 @@ static hr_status make_warnings(tune_call *call)
     }
     const hr__replay_progress progress = {call->options->progress, call->options->progress_context,
                                           0.8, 0.2};
-    hr_status status = hr__tune_try(&call->work, endless, count, &progress);
+    hr_status status = try_candidates(&call->work, endless, count, &progress);
     for (size_t i = 1; i < count && status == HR_OK; i++)
         warn_about(call, on_card[i], &endless[i], native, &endless[0]);
     hr__host_free(endless);

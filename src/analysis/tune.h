@@ -59,11 +59,6 @@ HR_MUST_CHECK hr_status hr__tune_add_rescue(hr__tuning *tuning);
 
 bool hr__candidate_is_headroom(const hr__candidate *candidate);
 
-/* tune_runs.c: tries `count` candidates, in several threads where the machine has several
- * processors. `progress` is called by the calling thread only. */
-HR_MUST_CHECK hr_status hr__tune_try(const hr__replay_work *work, hr__candidate *candidates,
-                                     size_t count, const hr__replay_progress *progress);
-
 /* tune.c: is `a` better than `b`? A strict order. */
 bool hr__tune_is_better(const hr__tuning *tuning, const hr__candidate *a, const hr__candidate *b);
 

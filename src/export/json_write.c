@@ -185,3 +185,9 @@ void hr__json_null(hr__json *json, const char *key)
     begin_value(json, key);
     hr__append_text(json->buffer, "null");
 }
+
+void hr__json_ready(hr__json *json, const char *key, const char *bytes, size_t size_bytes)
+{
+    begin_value(json, key);
+    hr__append_bytes(json->buffer, bytes, size_bytes);
+}

@@ -38,4 +38,7 @@ void hr__json_double(hr__json *json, const char *key, double number); /* not fin
 void hr__json_boolean(hr__json *json, const char *key, bool is_true);
 void hr__json_null(hr__json *json, const char *key);
 
+/* A value that is JSON already, as it is. */
+void hr__json_ready(hr__json *json, const char *key, const char *bytes, size_t size_bytes);
+
 #endif /* HR_EXPORT_JSON_WRITE_H */

@@ -5,12 +5,10 @@
  * to be harmless. */
 #include "format/decompress.h"
 
-#define ZLIB_CONST /* input may be const */
-#include <zlib.h>
-
 #include "base/checked_math.h" /* hr__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "format/zlib_memory.h"
 
 typedef enum gzip_place {
     IN_MEMBER,
@@ -23,18 +21,6 @@ typedef struct gzip_decompressor {
     z_stream stream;
     gzip_place place;
 } gzip_decompressor;
-
-static voidpf take_memory(voidpf context, uInt count, uInt size_bytes)
-{
-    (void)context;
-    return hr__host_alloc_zeroed(count, size_bytes);
-}
-
-static void free_memory(voidpf context, voidpf memory)
-{
-    (void)context;
-    hr__host_free(memory);
-}
 
 /* Decides what the next byte begins, if there is one. */
 static hr_status look_behind_member(gzip_decompressor *gzip, hr__decompress_span *span,
@@ -124,8 +110,7 @@ hr_status hr__decompress_gzip_create(hr__decompressor **out)
     if (gzip == NULL)
         return hr__fail_host_memory(sizeof *gzip, "reading gzip");
     gzip->table = (hr__decompressor){.step = step, .destroy = destroy};
-    gzip->stream.zalloc = take_memory;
-    gzip->stream.zfree = free_memory;
+    hr__zlib_use_host_memory(&gzip->stream);
     if (inflateInit2(&gzip->stream, LARGEST_WINDOW + GZIP_HEADER) != Z_OK) {
         hr__host_free(gzip);
         return hr__fail_host_memory(32 << 10, "reading gzip");

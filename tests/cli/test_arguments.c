@@ -14,13 +14,20 @@ typedef struct outcome {
     bool is_json;
     const char *card;
     argument_values confs;
+    bool is_served;
+    const char *served_at;
     char message[256]; /* what went to standard error */
     const char *operands[MOST_WORDS];
     int operand_count;
 } outcome;
 
-/* Parses `words`, which ends with NULL, for a command "test" with --json (-j), --card VALUE and
- * --conf VALUE, which may be repeated. */
+static bool begins_with_digit(const char *word)
+{
+    return word[0] >= '0' && word[0] <= '9';
+}
+
+/* Parses `words`, which ends with NULL, for a command "test" with --json (-j), --card VALUE, --conf
+ * VALUE, which may be repeated, and --serve, whose value may be left out. */
 static outcome parse(char **words)
 {
     outcome result = {.is_json = false, .card = "unset"};
@@ -28,6 +35,10 @@ static outcome parse(char **words)
         {.name = "json", .letter = 'j', .is_given = &result.is_json},
         {.name = "card", .value = &result.card},
         {.name = "conf", .values = &result.confs},
+        {.name = "serve",
+         .is_given = &result.is_served,
+         .value = &result.served_at,
+         .is_value = begins_with_digit},
     };
     char *argv[MOST_WORDS + 2] = {(char *)"test"};
     int argc = 1, first_operand = 0;
@@ -38,7 +49,7 @@ static outcome parse(char **words)
     FILE *real_stderr = stderr;
     stderr = fmemopen(result.message, sizeof result.message, "w");
     assert_non_null(stderr);
-    result.is_accepted = arguments_parse(options, 3, argc, argv, &first_operand);
+    result.is_accepted = arguments_parse(options, 4, argc, argv, &first_operand);
     fclose(stderr);
     stderr = real_stderr;
     for (int i = first_operand; result.is_accepted && i < argc; i++)
@@ -60,6 +71,29 @@ static void options_and_operands_come_in_any_order(void **state)
     assert_string_equal(result.operands[1], "second");
     assert_string_equal(result.operands[2], "-");
     assert_string_equal(result.message, "");
+}
+
+static void a_value_may_be_left_out(void **state)
+{
+    (void)state;
+    outcome alone = PARSE("--serve"), last = PARSE("file", "--serve");
+    outcome before_file = PARSE("--serve", "file"),
+            with_word = PARSE("one", "--serve", "80", "two");
+    outcome with_sign = PARSE("--serve=x", "file"), empty = PARSE("--serve=");
+    assert_true(alone.is_served && last.is_served && before_file.is_served);
+    assert_null(alone.served_at);
+    assert_null(last.served_at);
+    assert_null(before_file.served_at);
+    assert_int_equal(before_file.operand_count, 1);
+    assert_string_equal(with_word.served_at, "80");
+    assert_int_equal(with_word.operand_count, 2);
+    assert_string_equal(with_word.operands[1], "two");
+    assert_string_equal(with_sign.served_at, "x");
+    assert_string_equal(empty.served_at, "");
+    outcome behind_dashes = PARSE("--serve", "--", "80");
+    assert_null(behind_dashes.served_at);
+    assert_string_equal(behind_dashes.operands[0], "80");
+    assert_false(PARSE("80").is_served);
 }
 
 static void absent_options_leave_their_variables_alone(void **state)
@@ -183,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_and_operands_come_in_any_order),
+        cmocka_unit_test(a_value_may_be_left_out),
         cmocka_unit_test(absent_options_leave_their_variables_alone),
         cmocka_unit_test(the_last_of_several_values_wins),
         cmocka_unit_test(an_option_that_may_be_repeated_keeps_every_value_in_order),

@@ -2,9 +2,12 @@
  *
  * The reading must come to an end within its memory, a refusal must say something, and what is
  * accepted must pass the model's own check, twice: walking every index in it touches nothing that
- * it does not own. */
+ * it does not own. And whatever it says, there is a view of it, or words for why not. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "headroom/view.h"
+#include "analysis/recording.h"
 #include "format/torch_snapshot_read.h"
 #include "base/host_memory.h"
 #include "model/model_check.h"
@@ -42,6 +45,36 @@ static uint64_t walk(const hr__model *model)
     return sum;
 }
 
+static bool gather_nothing(void *context, const char *bytes, size_t size_bytes)
+{
+    size_t *sum = context;
+    (void)bytes;
+    *sum += size_bytes;
+    return true;
+}
+
+/* Without replays: fuzz_doctor makes those. */
+static void view_one(hr__model *model)
+{
+    const hr_recording recording = {.model = model};
+    const hr_view_options options = {.struct_size = sizeof options, .without_what_if = true};
+    hr_view *view = NULL;
+    hr_status status = hr_view_make(&recording, NULL, &options, &view);
+    if (status != HR_OK) {
+        must(view == NULL);
+        must(hr_last_error()[0] != '\0');
+        must(status == HR_ERR_CORRUPT_FILE || status == HR_ERR_UNSUPPORTED);
+        return;
+    }
+    size_t size_bytes, page_bytes = 0;
+    const hr_output output = {&page_bytes, gather_nothing};
+    const char *bytes = hr_view_data(view, &size_bytes);
+    must(size_bytes > 16 && memcmp(bytes, "HRVIEW", 6) == 0);
+    must(hr_view_write_page(view, &output) == HR_OK);
+    must(page_bytes > size_bytes);
+    hr_view_free(view);
+}
+
 static void read_one(const uint8_t *data, size_t size)
 {
     const hr__byte_source_options options = {.output_limit_bytes = 8 << 20};
@@ -62,6 +95,7 @@ static void read_one(const uint8_t *data, size_t size)
     must(hr__model_size_bytes(model) <= LIMIT_BYTES);
     volatile uint64_t sum = walk(model);
     (void)sum;
+    view_one(model);
     hr__model_destroy(model);
 }
 

@@ -30,7 +30,7 @@ place=$stage/root$prefix
 
 for file in bin/headroom include/headroom/version.h include/headroom/device.h \
     share/headroom/python/headroom/_start/sitecustomize.py \
-    include/headroom/headroom_torch_support.h \
+    include/headroom/headroom_torch_support.h share/doc/headroom/THIRD_PARTY \
     share/bash-completion/completions/headroom share/zsh/site-functions/_headroom; do
     [ -e "$place/$file" ] || fail "$file was not installed"
 done

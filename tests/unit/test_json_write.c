@@ -44,8 +44,10 @@ static void commas_stand_between_values_only(void **state)
     hr__json_end_array(&made.json);
     hr__json_end_array(&made.json);
     hr__json_null(&made.json, "nothing");
+    hr__json_ready(&made.json, "ready", "{\"a\": 1}...", strlen("{\"a\": 1}"));
     hr__json_end_object(&made.json);
-    ASSERT_WRITES("{\"schema\": 1, \"list\": [true, false, {}, []], \"nothing\": null}");
+    ASSERT_WRITES("{\"schema\": 1, \"list\": [true, false, {}, []], \"nothing\": null, "
+                  "\"ready\": {\"a\": 1}}");
 }
 
 static void strings_are_escaped_where_they_must_be(void **state)

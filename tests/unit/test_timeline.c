@@ -215,6 +215,68 @@ static void frees_count_when_requested_where_no_completion_was_recorded(void **s
     hr__model_destroy(model);
 }
 
+/* The lifetime that begins at an instant, at an address. */
+static const hr__lifetime *lifetime_at(const hr__timeline *timeline, uint32_t begin,
+                                       uint64_t address)
+{
+    for (size_t i = 0; i < timeline->lifetime_count; i++)
+        if (timeline->lifetimes[i].begin == begin && timeline->lifetimes[i].address == address)
+            return &timeline->lifetimes[i];
+    fail_msg("no block begins at %u", begin);
+    return NULL;
+}
+
+static void a_lifetime_knows_its_address_and_when_its_free_was_requested(void **state)
+{
+    (void)state;
+    small_model small;
+    small_model_begin(&small);
+    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 2 * MIB, HR__NO_CONTEXT);
+    small_model_alloc(&small, A, 512, HR__NO_CONTEXT);       /* 2: waits from 4 to 6 */
+    small_model_alloc(&small, A + 512, 512, HR__NO_CONTEXT); /* 3: waits still */
+    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A, 512, HR__NO_CONTEXT);
+    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A + 512, 512, HR__NO_CONTEXT);
+    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A, 512, HR__NO_CONTEXT);
+    small_model_alloc(&small, A, 1024, HR__NO_CONTEXT); /* 7: to the end */
+    small_model_end_trace(&small, 0);
+    hr__model *model = small_model_finish(&small);
+    hr__timeline timeline = timeline_of(model);
+    const hr__lifetime *waited = lifetime_at(&timeline, 2, A);
+    assert_int_equal(waited->freed, 4);
+    assert_int_equal(waited->end, 6);
+    const hr__lifetime *waits = lifetime_at(&timeline, 3, A + 512);
+    assert_int_equal(waits->freed, 5);
+    assert_int_equal(waits->end, HR__LIVE_TO_THE_END);
+    assert_int_equal(lifetime_at(&timeline, 7, A)->freed, HR__LIVE_TO_THE_END);
+    hr__timeline_deinit(&timeline);
+    hr__model_destroy(model);
+}
+
+/* Requested and completed in the trace, completed alone, requested alone and waiting at the end. */
+static void of_a_block_from_before_as_well(void **state)
+{
+    (void)state;
+    small_model small;
+    small_model_begin(&small);
+    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A + 4 * MIB, 512, HR__NO_CONTEXT);
+    small_model_event(&small, HR_ACTION_FREE_REQUESTED, A, 512, HR__NO_CONTEXT);
+    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A + 5 * MIB, 512, HR__NO_CONTEXT);
+    small_model_event(&small, HR_ACTION_FREE_COMPLETED, A + 4 * MIB, 512, HR__NO_CONTEXT);
+    small_model_end_trace(&small, 0);
+    small_model_segment(&small, 0, A, 2 * MIB, 512, HR__NO_CONTEXT);
+    hr__model *model = small_model_finish(&small);
+    hr__timeline timeline = timeline_of(model);
+    assert_int_equal(timeline.lifetime_count, 3);
+    assert_int_equal(lifetime_at(&timeline, 0, A + 4 * MIB)->freed, 1);
+    assert_int_equal(lifetime_at(&timeline, 0, A + 4 * MIB)->end, 4);
+    assert_int_equal(lifetime_at(&timeline, 0, A + 5 * MIB)->freed, 3);
+    assert_int_equal(lifetime_at(&timeline, 0, A + 5 * MIB)->end, 3);
+    assert_int_equal(lifetime_at(&timeline, 0, A)->freed, 2);
+    assert_int_equal(lifetime_at(&timeline, 0, A)->end, HR__LIVE_TO_THE_END);
+    hr__timeline_deinit(&timeline);
+    hr__model_destroy(model);
+}
+
 static void sizes_beyond_any_device_are_refused(void **state)
 {
     (void)state;
@@ -292,6 +354,8 @@ int main(void)
         cmocka_unit_test(stacks_of_frees_are_not_taken_for_those_of_requests),
         cmocka_unit_test(an_alloc_on_a_live_block_ends_it_and_is_counted),
         cmocka_unit_test(frees_count_when_requested_where_no_completion_was_recorded),
+        cmocka_unit_test(a_lifetime_knows_its_address_and_when_its_free_was_requested),
+        cmocka_unit_test(of_a_block_from_before_as_well),
         cmocka_unit_test(sizes_beyond_any_device_are_refused),
         cmocka_unit_test(no_instant_has_more_than_the_peak),
         cmocka_unit_test(every_lack_of_host_memory_is_reported_and_nothing_leaks),

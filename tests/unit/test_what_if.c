@@ -16,11 +16,11 @@
  *   activations         40   80   40                  20
  *   step work                          60   60              */
 static const hr__lifetime written_lifetimes[] = {
-    {10 * MIB, HR__NO_CONTEXT, 1, HR__LIVE_TO_THE_END},
-    {40 * MIB, HR__NO_CONTEXT, 2, 4},
-    {40 * MIB, HR__NO_CONTEXT, 3, 5},
-    {60 * MIB, HR__NO_CONTEXT, 5, 7},
-    {20 * MIB, HR__NO_CONTEXT, 8, 9},
+    {.size_bytes = 10 * MIB, .context = HR__NO_CONTEXT, .begin = 1, .end = HR__LIVE_TO_THE_END},
+    {.size_bytes = 40 * MIB, .context = HR__NO_CONTEXT, .begin = 2, .end = 4},
+    {.size_bytes = 40 * MIB, .context = HR__NO_CONTEXT, .begin = 3, .end = 5},
+    {.size_bytes = 60 * MIB, .context = HR__NO_CONTEXT, .begin = 5, .end = 7},
+    {.size_bytes = 20 * MIB, .context = HR__NO_CONTEXT, .begin = 8, .end = 9},
 };
 static const uint8_t written_portions[] = {HR__PORTION_WEIGHTS, HR__PORTION_ACTIVATIONS,
                                            HR__PORTION_ACTIVATIONS, HR__PORTION_STEP_WORK,

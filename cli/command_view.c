@@ -1,0 +1,290 @@
+/* command_view.c - `headroom view FILE [FILE]`: a recording as a page that shows it. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "headroom/analysis.h"
+#include "headroom/units.h"
+#include "headroom/view.h"
+
+#include "arguments.h"
+#include "command.h"
+#include "progress.h"
+#include "recording_command.h"
+#include "view_address.h"
+#include "view_browser.h"
+#include "view_listen.h"
+#include "view_file.h"
+#include "view_serve.h"
+
+typedef struct view_order {
+    const char *path, *other_path; /* the second may be NULL */
+    const char *page_name;         /* of the user's; NULL: ours */
+    const char *torch_version;
+    const char *serve_text;
+    bool is_served, without_what_if;
+    view_address address;
+} view_order;
+
+/* ---- the view -------------------------------------------------------------------------------- */
+
+static hr_status make_shown(const view_order *order, const hr_recording *recording,
+                            const hr_recording *other, hr_view **out)
+{
+    progress line;
+    progress_begin(&line, "preparing");
+    const hr_view_options options = {
+        .struct_size = sizeof options,
+        .file = recording_command_name(order->path),
+        .other_file = recording_command_name(order->other_path),
+        .torch_version = order->torch_version,
+        .without_what_if = order->without_what_if,
+        .progress = progress_show,
+        .progress_context = &line,
+    };
+    hr_status status = hr_view_make(recording, other, &options, out);
+    progress_end(&line);
+    return status;
+}
+
+static int make_view(const char *command_name, const view_order *order, hr_view **out)
+{
+    hr_recording *recording = NULL, *other = NULL;
+    int exit_status = recording_command_open_pair(command_name, order->path, order->other_path,
+                                                  &recording, &other);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    hr_status status = make_shown(order, recording, other, out);
+    if (status != HR_OK)
+        exit_status = recording_command_fail(command_name, order->path, status);
+    hr_recording_close(recording);
+    hr_recording_close(other);
+    return exit_status;
+}
+
+/* ---- as a file ------------------------------------------------------------------------------- */
+
+static int fail_to_write(const char *command_name, const char *name, const char *reason)
+{
+    fprintf(stderr, "headroom %s: ", command_name);
+    recording_command_print_safely(stderr, name);
+    fprintf(stderr, ": %s\n", reason);
+    return EXIT_COULD_NOT;
+}
+
+static int refuse_place(const char *command_name, const view_order *order, const char *name,
+                        view_place place)
+{
+    switch (place) {
+    case VIEW_PLACE_RECORDING:
+        return arguments_refuse(command_name,
+                                "the place for the page is the recording: -o names another");
+    case VIEW_PLACE_FOLDER:
+        return fail_to_write(command_name, name, "expected a file, found a folder");
+    case VIEW_PLACE_UNKNOWN:
+        return fail_to_write(command_name, name, strerror(errno));
+    case VIEW_PLACE_FILE:
+    case VIEW_PLACE_STREAM:
+        if (order->page_name == NULL)
+            return fail_to_write(command_name, name,
+                                 "is there already, and is no page of headroom's; -o names another "
+                                 "place, or this one to replace it");
+        break;
+    case VIEW_PLACE_FREE:
+    case VIEW_PLACE_PAGE:
+        break;
+    }
+    return EXIT_DONE;
+}
+
+static void show_page(const char *name)
+{
+    char *full_name = realpath(name, NULL);
+    if (full_name != NULL)
+        view_browser_open(full_name);
+    free(full_name);
+}
+
+static int write_page(const char *command_name, const view_order *order)
+{
+    char own_name[PATH_MAX], text[HR_SIZE_TEXT_BYTES];
+    const char *name = order->page_name != NULL ? order->page_name : own_name;
+    uint64_t size_bytes = 0;
+    hr_view *view = NULL;
+    if (order->page_name == NULL && !view_file_name(order->path, order->other_path, own_name))
+        return fail_to_write(command_name, order->path, strerror(ENAMETOOLONG));
+    view_place place = view_file_look(name, order->path, order->other_path);
+    int exit_status = refuse_place(command_name, order, name, place);
+    if (exit_status == EXIT_DONE)
+        exit_status = make_view(command_name, order, &view);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    bool is_written = view_file_write(view, name, place, &size_bytes);
+    int reason = errno;
+    hr_view_free(view);
+    if (!is_written)
+        return fail_to_write(command_name, name, strerror(reason));
+    recording_command_print_safely(stdout, name);
+    printf("  %s\n", hr_format_size(size_bytes, text));
+    fflush(stdout);
+    if (order->page_name == NULL && view_browser_is_wanted())
+        show_page(name);
+    return EXIT_DONE;
+}
+
+static int write_to_standard_output(const char *command_name, const view_order *order)
+{
+    hr_view *view = NULL;
+    int exit_status = make_view(command_name, order, &view);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    hr_status status = hr_view_write_page(view, &recording_command_output);
+    hr_view_free(view);
+    return status == HR_OK ? EXIT_DONE : recording_command_fail(command_name, order->path, status);
+}
+
+/* ---- as a server ----------------------------------------------------------------------------- */
+
+static bool write_to_stream(void *context, const char *bytes, size_t size_bytes)
+{
+    return fwrite(bytes, 1, size_bytes, context) == size_bytes;
+}
+
+/* The page without data, in memory that is the caller's to free. NULL: none. */
+static char *make_bare_page(size_t *size_bytes)
+{
+    char *page = NULL;
+    FILE *stream = open_memstream(&page, size_bytes);
+    if (stream == NULL)
+        return NULL;
+    const hr_output output = {stream, write_to_stream};
+    bool is_written = hr_view_write_page(NULL, &output) == HR_OK;
+    if (fclose(stream) == 0 && is_written)
+        return page;
+    free(page);
+    return NULL;
+}
+
+static int fail_to_serve(const char *command_name, const view_address *where, int reason)
+{
+    char host[VIEW_HOST_BYTES];
+    (void)snprintf(host, sizeof host, where->is_ipv6 ? "[%s]" : "%s", where->text);
+    if (reason == EADDRINUSE)
+        fprintf(stderr,
+                "headroom %s: %s:%u is in use by another program; --serve alone finds a free "
+                "port\n",
+                command_name, host, (unsigned)where->port);
+    else
+        fprintf(stderr, "headroom %s: cannot serve at %s:%u: %s\n", command_name, host,
+                (unsigned)where->port, strerror(reason));
+    return EXIT_COULD_NOT;
+}
+
+static void announce(const char *command_name, const view_order *order, const view_server *server)
+{
+    const char *url = view_server_url(server);
+    view_reach reach = order->address.reach;
+    printf("%s\n", url);
+    fflush(stdout);
+    if (reach == VIEW_REACH_NETWORK || reach == VIEW_REACH_EVERY)
+        fprintf(stderr,
+                "headroom %s: %s is not this machine alone: whoever reaches it and has the "
+                "address above sees the recording, and so does whoever listens on the way\n",
+                command_name, order->address.text);
+    fprintf(stderr, "headroom %s: serving until Ctrl-C\n", command_name);
+    if (view_browser_is_wanted())
+        view_browser_open(url);
+}
+
+static int serve_view(const char *command_name, view_order *order, const hr_view *view,
+                      view_doors *doors)
+{
+    view_content content = {.data = NULL};
+    char *page = make_bare_page(&content.page_bytes);
+    view_server *server = NULL;
+    content.page = page;
+    content.data = hr_view_data(view, &content.data_bytes);
+    if (page == NULL) {
+        errno = ENOMEM;
+        view_listen_close(doors);
+    } else {
+        server = view_server_start(&content, &order->address, doors);
+    }
+    if (server == NULL) {
+        int exit_status = fail_to_serve(command_name, &order->address, errno);
+        free(page);
+        return exit_status;
+    }
+    announce(command_name, order, server);
+    view_server_wait(server);
+    view_server_stop(server);
+    free(page);
+    return EXIT_DONE;
+}
+
+/* The address is had first: what is taken is said at once, not after the work. */
+static int serve(const char *command_name, view_order *order)
+{
+    view_doors doors;
+    view_address failed;
+    hr_view *view = NULL;
+    if (!view_listen_open(&order->address, &doors, &failed))
+        return fail_to_serve(command_name, &failed, errno);
+    int exit_status = make_view(command_name, order, &view);
+    if (exit_status == EXIT_DONE)
+        exit_status = serve_view(command_name, order, view, &doors);
+    else
+        view_listen_close(&doors);
+    hr_view_free(view);
+    return exit_status;
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+/* EXIT_DONE, or what was wrong is said. */
+static int check_order(const char *command_name, view_order *order)
+{
+    if (order->path[0] == '\0' || (order->other_path != NULL && order->other_path[0] == '\0'))
+        return arguments_refuse(command_name, "the name of the file is empty");
+    if (order->page_name != NULL && order->page_name[0] == '\0')
+        return arguments_refuse(command_name, "-o: the name of the page is empty");
+    if (order->is_served && order->page_name != NULL)
+        return arguments_refuse(command_name, "-o writes a page, --serve writes none: either");
+    if (order->is_served && !view_address_parse(order->serve_text, &order->address))
+        return arguments_refuse(command_name,
+                                "--serve: expected " VIEW_ADDRESS_EXPECTED ", not '%s'",
+                                order->serve_text);
+    return EXIT_DONE;
+}
+
+int command_view(int argc, char **argv)
+{
+    view_order order = {.path = NULL};
+    const argument_option options[] = {
+        {.name = "output", .letter = 'o', .value = &order.page_name},
+        {.name = "serve",
+         .is_given = &order.is_served,
+         .value = &order.serve_text,
+         .is_value = view_address_is_one},
+        {.name = "no-what-if", .is_given = &order.without_what_if},
+        {.name = "torch", .value = &order.torch_version},
+    };
+    int first_operand = 0;
+    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+        return EXIT_WRONG_USAGE;
+    int file_count = argc - first_operand;
+    if (file_count != 1 && file_count != 2)
+        return arguments_refuse(argv[0], "expected one file or two, not %d", file_count);
+    order.path = argv[first_operand];
+    order.other_path = file_count == 2 ? argv[first_operand + 1] : NULL;
+    int exit_status = check_order(argv[0], &order);
+    if (exit_status != EXIT_DONE)
+        return exit_status;
+    if (order.is_served)
+        return serve(argv[0], &order);
+    if (order.page_name != NULL && strcmp(order.page_name, "-") == 0)
+        return write_to_standard_output(argv[0], &order);
+    return write_page(argv[0], &order);
+}

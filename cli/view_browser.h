@@ -1,0 +1,19 @@
+/* view_browser.h - opens a page in the user's browser, where there is somebody to see it. */
+#ifndef HEADROOM_CLI_VIEW_BROWSER_H
+#define HEADROOM_CLI_VIEW_BROWSER_H
+
+#include <stdbool.h>
+
+/* Is somebody at a terminal, with a display? Not in a script, in a pipe, or over SSH without one.
+ */
+bool view_browser_is_wanted(void);
+
+/* The same, of a program whose output goes to a terminal, or not: for tests. */
+bool view_browser_has_viewer(bool is_terminal);
+
+/* Starts $BROWSER, or xdg-open, with `target` (a path or a URL), and does not wait for it: it lives
+ * on when the program ends. Where there is no browser nothing happens; the page's name was printed.
+ */
+void view_browser_open(const char *target);
+
+#endif /* HEADROOM_CLI_VIEW_BROWSER_H */

@@ -1,0 +1,211 @@
+/* view_file.c - see view_file.h. */
+#include "view_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENDING ".html"
+#define NAME_OF_NO_FILE "headroom-view" ENDING
+#define DRAFT_NAME ".headroom-view.XXXXXX"
+
+enum { HEAD_BYTES = 32768, ALL_MAY_USE = 0666, PERMISSIONS = 0777 };
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool is_standard_input(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+/* How much of `path` is its folder, with the slash at its end. */
+static size_t folder_length(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? (size_t)(slash - path) + 1 : 0;
+}
+
+static const char *last_part(const char *path)
+{
+    return is_standard_input(path) ? "stdin" : path + folder_length(path);
+}
+
+bool view_file_name(const char *path, const char *other_path, char name[PATH_MAX])
+{
+    int length;
+    if (other_path != NULL)
+        length = snprintf(name, PATH_MAX, "%.*s%s.vs.%s" ENDING, (int)folder_length(path), path,
+                          last_part(path), last_part(other_path));
+    else if (is_standard_input(path))
+        length = snprintf(name, PATH_MAX, NAME_OF_NO_FILE);
+    else
+        length = snprintf(name, PATH_MAX, "%s" ENDING, path);
+    return length > 0 && length < PATH_MAX;
+}
+
+/* ---- what is there --------------------------------------------------------------------------- */
+
+/* A terminal may be both read from and written to; a file may not. */
+static bool is_same_file(const struct stat *one, const char *path)
+{
+    struct stat other;
+    if (path == NULL)
+        return false;
+    bool is_known = is_standard_input(path)
+                        ? fstat(STDIN_FILENO, &other) == 0 && S_ISREG(other.st_mode)
+                        : stat(path, &other) == 0;
+    return is_known && one->st_dev == other.st_dev && one->st_ino == other.st_ino;
+}
+
+static bool is_page(const char *name)
+{
+    char head[HEAD_BYTES];
+    FILE *file = fopen(name, "rb");
+    if (file == NULL)
+        return false;
+    size_t length = fread(head, 1, sizeof head, file);
+    fclose(file);
+    return memmem(head, length, VIEW_PAGE_MARKER, strlen(VIEW_PAGE_MARKER)) != NULL;
+}
+
+/* Asked before the work is done for nothing; writing finds out what this cannot. */
+static bool can_have_files(const char *name)
+{
+    char folder[PATH_MAX];
+    size_t length = folder_length(name);
+    if (length == 0)
+        return access(".", W_OK | X_OK) == 0;
+    int written = snprintf(folder, sizeof folder, "%.*s", (int)length, name);
+    if (written < 0 || (size_t)written >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    return access(folder, W_OK | X_OK) == 0;
+}
+
+view_place view_file_look(const char *name, const char *path, const char *other_path)
+{
+    struct stat found;
+    if (stat(name, &found) != 0)
+        return errno == ENOENT && can_have_files(name) ? VIEW_PLACE_FREE : VIEW_PLACE_UNKNOWN;
+    if (is_same_file(&found, path) || is_same_file(&found, other_path))
+        return VIEW_PLACE_RECORDING;
+    if (S_ISDIR(found.st_mode))
+        return VIEW_PLACE_FOLDER;
+    if (!S_ISREG(found.st_mode))
+        return VIEW_PLACE_STREAM;
+    if (!can_have_files(name))
+        return VIEW_PLACE_UNKNOWN;
+    return is_page(name) ? VIEW_PLACE_PAGE : VIEW_PLACE_FILE;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+typedef struct page_file {
+    FILE *file;
+    uint64_t size_bytes;
+} page_file;
+
+static bool write_part(void *context, const char *bytes, size_t size_bytes)
+{
+    page_file *page = context;
+    page->size_bytes += size_bytes;
+    return fwrite(bytes, 1, size_bytes, page->file) == size_bytes;
+}
+
+/* Takes `descriptor` over. */
+static bool write_to(const hr_view *view, int descriptor, uint64_t *size_bytes)
+{
+    page_file page = {.file = fdopen(descriptor, "wb")};
+    const hr_output output = {&page, write_part};
+    if (page.file == NULL) {
+        int reason = errno;
+        close(descriptor);
+        errno = reason;
+        return false;
+    }
+    errno = 0;
+    hr_status status = hr_view_write_page(view, &output);
+    int reason = status == HR_ERR_HOST_MEMORY ? ENOMEM : errno;
+    if (fclose(page.file) != 0 && status == HR_OK) {
+        reason = errno;
+        status = HR_ERR_FILE;
+    }
+    *size_bytes = page.size_bytes;
+    errno = reason != 0 ? reason : EIO;
+    return status == HR_OK;
+}
+
+/* As a new file would have them; those of the file that is replaced. */
+static mode_t permissions_of(const char *name)
+{
+    struct stat found;
+    if (stat(name, &found) == 0)
+        return found.st_mode & PERMISSIONS;
+    mode_t mask = umask(0);
+    umask(mask);
+    return ALL_MAY_USE & ~mask;
+}
+
+/* In the folder of `name`. -1: errno says why. */
+static int open_draft(const char *name, char draft[PATH_MAX])
+{
+    int length = snprintf(draft, PATH_MAX, "%.*s" DRAFT_NAME, (int)folder_length(name), name);
+    if (length < 0 || length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int descriptor = mkostemp(draft, O_CLOEXEC);
+    if (descriptor >= 0)
+        (void)fchmod(descriptor, permissions_of(name)); /* else only its owner may read it */
+    return descriptor;
+}
+
+static bool write_draft(const hr_view *view, const char *name, uint64_t *size_bytes)
+{
+    char draft[PATH_MAX];
+    int descriptor = open_draft(name, draft);
+    if (descriptor < 0)
+        return false;
+    if (write_to(view, descriptor, size_bytes) && rename(draft, name) == 0)
+        return true;
+    int reason = errno;
+    (void)unlink(draft);
+    errno = reason;
+    return false;
+}
+
+/* What would end the program waits until no draft is left behind. A file that may not grow is an
+ * error of writing. */
+static bool write_and_rename(const hr_view *view, const char *name, uint64_t *size_bytes)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t ending, before;
+    sigemptyset(&ending);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        sigaddset(&ending, signals[i]);
+    (void)sigprocmask(SIG_BLOCK, &ending, &before);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    bool is_written = write_draft(view, name, size_bytes);
+    int reason = errno;
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = reason;
+    return is_written;
+}
+
+bool view_file_write(const hr_view *view, const char *name, view_place place, uint64_t *size_bytes)
+{
+    char target[PATH_MAX];
+    if (place == VIEW_PLACE_STREAM) {
+        int descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        return descriptor >= 0 && write_to(view, descriptor, size_bytes);
+    }
+    if (place == VIEW_PLACE_FREE) /* or a link that leads nowhere, which is replaced */
+        return write_and_rename(view, name, size_bytes);
+    return realpath(name, target) != NULL && write_and_rename(view, target, size_bytes);
+}

@@ -1,0 +1,468 @@
+/* test_view.c - whole views of small recordings, read back by another reader. */
+#include "headroom/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/recording.h"
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/read_view.h"
+#include "support/small_model.h"
+#include "view/view_what_if.h"
+
+#define A UINT64_C(0x7f0000000000)
+#define MIB (UINT64_C(1) << 20)
+
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+/* Two steps of one line each and a segment, on `device`. */
+static void write_trace(small_model *small, int device)
+{
+    uint32_t weights = small_model_context(small, "init model.py 3;main train.py 10");
+    uint32_t work = small_model_context(small, "forward model.py 7;main train.py 12");
+    small_model_event(small, HR_ACTION_SEGMENT_ALLOC, A, 20 * MIB, weights);
+    small_model_alloc(small, A, 8 * MIB, weights);
+    for (uint64_t i = 0; i < 2; i++) {
+        small_model_alloc(small, A + 8 * MIB, 4 * MIB, work);
+        small_model_free(small, A + 8 * MIB, 4 * MIB, work);
+    }
+    small_model_end_trace(small, device);
+    small_model_segment(small, device, A, 20 * MIB, 8 * MIB, weights);
+}
+
+static hr_recording recording_of(small_model *small)
+{
+    return (hr_recording){.model = small_model_finish(small)};
+}
+
+static hr_recording small_recording(void)
+{
+    small_model small;
+    small_model_begin(&small);
+    small_model_set_features(&small);
+    write_trace(&small, 0);
+    return recording_of(&small);
+}
+
+typedef struct made_view {
+    hr_view *view;
+    read_view read;
+} made_view;
+
+static void make_by_rules_of(const hr_recording *recording, const hr_recording *other,
+                             const char *torch_version, made_view *out)
+{
+    const hr_view_options options = {.struct_size = sizeof options,
+                                     .file = "a.pickle",
+                                     .other_file = "b.pickle",
+                                     .torch_version = torch_version};
+    size_t size_bytes;
+    hr_status status = hr_view_make(recording, other, &options, &out->view);
+    if (status != HR_OK)
+        print_error("%s\n", hr_last_error());
+    assert_int_equal(status, HR_OK);
+    const void *bytes = hr_view_data(out->view, &size_bytes);
+    read_view_open(&out->read, bytes, size_bytes);
+}
+
+static void make(const hr_recording *recording, const hr_recording *other, made_view *out)
+{
+    make_by_rules_of(recording, other, NULL, out);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static void dispose(made_view *made)
+{
+    read_view_close(&made->read);
+    hr_view_free(made->view);
+}
+
+/* ---- what is in it --------------------------------------------------------------------------- */
+
+static void blocks_pieces_and_lines_are_those_of_the_trace(void **state)
+{
+    (void)state;
+    hr_recording recording = small_recording();
+    made_view made;
+    read_blocks blocks;
+    read_pieces pieces;
+    make(&recording, NULL, &made);
+    const json_t *device = read_view_device(&made.read, 0, 0);
+    assert_true(read_view_is(device, "has_trace"));
+    assert_true(read_view_is(device, "has_addresses"));
+    assert_int_equal(read_view_number(device, "event_count"), 8);
+    assert_int_equal(read_view_number(device, "peak_live_bytes"), 12 * MIB);
+    assert_int_equal(read_view_number(device, "peak_instant"), 3);
+    assert_int_equal(read_view_number(device, "peak_reserved_bytes"), 20 * MIB);
+    read_blocks_of(&made.read, 0, 0, &blocks);
+    read_pieces_of(&made.read, 0, 0, &pieces);
+    assert_int_equal(blocks.count, 3);
+    assert_int_equal(blocks.end[0], VIEW_NONE);
+    assert_int_equal(blocks.begin[1], 3);
+    assert_int_equal(blocks.freed[1], 4);
+    assert_int_equal(blocks.end[1], 5);
+    assert_int_equal(blocks.address[2], A + 8 * MIB);
+    assert_int_equal(blocks.stack[1], blocks.stack[2]);
+    assert_int_equal(read_blocks_at(&blocks, 3), 12 * MIB);
+    assert_int_equal(pieces.count, 1);
+    assert_int_equal(read_pieces_at(&pieces, 8), 20 * MIB);
+    assert_true(json_is_null(json_object_get(made.read.header, "diff")));
+    read_blocks_free(&blocks);
+    read_pieces_free(&pieces);
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+static json_t *strings_of(const read_view *view)
+{
+    size_t count;
+    uint64_t *letters = read_view_column(view, "r0.strings", &count);
+    char *text = calloc(count + 1, 1);
+    for (size_t i = 0; i < count; i++)
+        text[i] = (char)letters[i];
+    json_t *strings = json_loads(text, 0, NULL);
+    free(text);
+    free(letters);
+    assert_true(json_is_array(strings));
+    return strings;
+}
+
+static uint64_t value_of(const read_view *view, const char *name, size_t index)
+{
+    size_t count;
+    uint64_t *values = read_view_column(view, name, &count);
+    assert_true(index < count);
+    uint64_t value = values[index];
+    free(values);
+    return value;
+}
+
+/* Of the stack of block 1: the frame at a place in it. */
+static void stacks_lead_to_frames_and_frames_to_strings(void **state)
+{
+    (void)state;
+    hr_recording recording = small_recording();
+    made_view made;
+    make(&recording, NULL, &made);
+    const read_view *view = &made.read;
+    json_t *strings = strings_of(view);
+    uint64_t stack = value_of(view, "r0.d0.block.stack", 1);
+    uint64_t first = value_of(view, "r0.stack.first", stack);
+    assert_int_equal(value_of(view, "r0.stack.first", stack + 1), first + 2);
+    uint64_t frame = value_of(view, "r0.stack.frames", first);
+    const char *function =
+        json_string_value(json_array_get(strings, value_of(view, "r0.frame.function", frame)));
+    const char *file =
+        json_string_value(json_array_get(strings, value_of(view, "r0.frame.file", frame)));
+    assert_string_equal(function, "forward");
+    assert_string_equal(file, "model.py");
+    assert_int_equal(value_of(view, "r0.frame.line", frame), 7);
+    assert_int_equal(value_of(view, "r0.stack.where", stack), 0);
+    assert_int_equal(read_view_number(read_view_run(view, 0), "stack_count"), 2);
+    assert_int_equal(read_view_number(read_view_run(view, 0), "frame_count"), 4);
+    json_decref(strings);
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+static void text_that_is_no_utf8_becomes_some(void **state)
+{
+    (void)state;
+    small_model small;
+    made_view made;
+    small_model_begin(&small);
+    small_model_set_features(&small);
+    uint32_t context = small_model_context(&small, "f\xff\xfe<script> \"tr\xc3in.py\" 3");
+    small_model_alloc(&small, A, 512, context);
+    small_model_end_trace(&small, 0);
+    hr_recording recording = recording_of(&small);
+    make(&recording, NULL, &made);
+    json_t *strings = strings_of(&made.read);
+    assert_int_equal(json_array_size(strings), 2);
+    json_decref(strings);
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+static void other_allocators_have_their_lines(void **state)
+{
+    (void)state;
+    hr_recording recording = small_recording();
+    made_view made;
+    make(&recording, NULL, &made);
+    const json_t *device = read_view_device(&made.read, 0, 0);
+    assert_int_equal(json_array_size(json_object_get(device, "what_if")), 3);
+    assert_true(json_is_null(json_object_get(device, "what_if_reason")));
+    for (size_t i = 0; i < 3; i++) {
+        char name[64];
+        const json_t *line = json_array_get(json_object_get(device, "what_if"), i);
+        size_t count, byte_count;
+        uint64_t most = 0;
+        snprintf(name, sizeof name, "r0.d0.what_if.%zu.instant", i);
+        uint64_t *instants = read_view_column(&made.read, name, &count);
+        snprintf(name, sizeof name, "r0.d0.what_if.%zu.bytes", i);
+        uint64_t *bytes = read_view_column(&made.read, name, &byte_count);
+        assert_int_equal(count, byte_count);
+        assert_int_equal(count, read_view_number(line, "points"));
+        assert_int_equal(instants[0], 0);
+        for (size_t k = 0; k < count; k++)
+            most = bytes[k] > most ? bytes[k] : most;
+        assert_int_equal(most, read_view_number(line, "peak_reserved_bytes"));
+        free(instants);
+        free(bytes);
+    }
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+/* 1.13 has no expandable segments: one policy less, and the others keep their numbers. */
+static void a_policy_that_cannot_be_replayed_is_left_out_alone(void **state)
+{
+    (void)state;
+    hr_recording recording = small_recording();
+    made_view made;
+    make_by_rules_of(&recording, NULL, "1.13", &made);
+    const json_t *device = read_view_device(&made.read, 0, 0);
+    const json_t *lines = json_object_get(device, "what_if");
+    const json_t *left_out = json_object_get(device, "what_if_left_out");
+    assert_int_equal(json_array_size(lines), 2);
+    assert_true(json_is_null(json_object_get(device, "what_if_reason")));
+    assert_string_equal(text_of(json_array_get(lines, 0), "policy"), "native");
+    assert_string_equal(text_of(json_array_get(lines, 1), "policy"), "headroom");
+    assert_int_equal(json_array_size(left_out), 1);
+    assert_string_equal(text_of(json_array_get(left_out, 0), "policy"), "expandable");
+    assert_non_null(strstr(text_of(json_array_get(left_out, 0), "reason"), "1.13"));
+    assert_true(read_view_has(&made.read, "r0.d0.what_if.1.instant"));
+    assert_false(read_view_has(&made.read, "r0.d0.what_if.2.instant"));
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+enum { MOST_STREAMS = 1024, MOST_HELD = 65536 };
+
+static void more_streams_than_any_program_has_are_not_replayed(void **state)
+{
+    (void)state;
+    static hr__model_event events[2 * (MOST_STREAMS + 1)];
+    hr__model_trace trace = {.events = events, .event_count = 2 * MOST_STREAMS};
+    for (size_t i = 0; i < 2 * (MOST_STREAMS + 1); i++)
+        events[i] = (hr__model_event){.action = HR_ACTION_ALLOC, .stream = (uint16_t)(i / 2)};
+    assert_null(hr__view_what_if_is_too_much(&trace));
+    trace.event_count++;
+    assert_non_null(hr__view_what_if_is_too_much(&trace));
+}
+
+static void more_segments_than_any_program_holds_are_not_replayed(void **state)
+{
+    (void)state;
+    static hr__model_event events[2 * MOST_HELD + 2];
+    hr__model_trace trace = {.events = events, .event_count = 2 * MOST_HELD};
+    for (size_t i = 0; i < 2 * MOST_HELD + 2; i++)
+        events[i].action = i < MOST_HELD ? HR_ACTION_SEGMENT_UNMAP : HR_ACTION_SEGMENT_MAP;
+    assert_null(hr__view_what_if_is_too_much(&trace));
+    trace.event_count++; /* those from before count as well */
+    assert_non_null(hr__view_what_if_is_too_much(&trace));
+    for (size_t i = 0; i < 2 * MOST_HELD + 2; i++)
+        events[i].action = i % 2 == 0 ? HR_ACTION_SEGMENT_ALLOC : HR_ACTION_SEGMENT_FREE;
+    trace.event_count = 2 * MOST_HELD + 2; /* many, but one at a time */
+    assert_null(hr__view_what_if_is_too_much(&trace));
+}
+
+/* ---- several devices, several recordings, none ----------------------------------------------- */
+
+static void devices_stand_in_the_order_of_stats_the_host_last(void **state)
+{
+    (void)state;
+    small_model small;
+    made_view made;
+    small_model_begin(&small);
+    small_model_set_features(&small);
+    write_trace(&small, 0);
+    write_trace(&small, 3);
+    write_trace(&small, -1);
+    small_model_segment(&small, 5, A, 2 * MIB, 512, HR__NO_CONTEXT);
+    hr_recording recording = recording_of(&small);
+    make(&recording, NULL, &made);
+    static const int expected[] = {0, 3, 5, -1};
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *device = read_view_device(&made.read, 0, i);
+        assert_int_equal(json_integer_value(json_object_get(device, "device")), expected[i]);
+        assert_int_equal(read_view_is(device, "has_trace"), expected[i] != 5);
+        assert_int_equal(json_array_size(json_object_get(device, "what_if")), i == 0 ? 3 : 0);
+        assert_int_equal(json_is_null(json_object_get(device, "what_if_reason")), i == 0);
+    }
+    assert_int_equal(read_view_number(read_view_device(&made.read, 0, 2), "block_count"), 1);
+    assert_int_equal(value_of(&made.read, "r0.d2.reserved.bytes", 0), 2 * MIB);
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+static void two_recordings_are_two_runs_and_their_difference(void **state)
+{
+    (void)state;
+    hr_recording recording = small_recording(), other = small_recording();
+    made_view made;
+    make(&recording, &other, &made);
+    assert_int_equal(json_array_size(json_object_get(made.read.header, "runs")), 2);
+    assert_string_equal(json_string_value(json_object_get(read_view_run(&made.read, 1), "file")),
+                        "b.pickle");
+    assert_true(json_is_object(json_object_get(made.read.header, "diff")));
+    assert_true(read_view_has(&made.read, "r1.d0.block.begin"));
+    dispose(&made);
+    hr__model_destroy(recording.model);
+    hr__model_destroy(other.model);
+}
+
+static void an_empty_recording_has_a_view_without_devices(void **state)
+{
+    (void)state;
+    small_model small;
+    made_view made;
+    small_model_begin(&small);
+    hr_recording recording = recording_of(&small);
+    make(&recording, NULL, &made);
+    const json_t *run = read_view_run(&made.read, 0);
+    assert_int_equal(json_array_size(json_object_get(run, "devices")), 0);
+    assert_true(json_is_null(json_object_get(run, "doctor")) !=
+                json_is_null(json_object_get(run, "doctor_reason")));
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+/* Frees are missing: blocks overlap, and no allocator could have done that. */
+static void a_trace_that_cannot_be_replayed_says_so(void **state)
+{
+    (void)state;
+    small_model small;
+    made_view made;
+    small_model_begin(&small);
+    small_model_set_features(&small);
+    small_model_event(&small, HR_ACTION_SEGMENT_ALLOC, A, 20 * MIB, HR__NO_CONTEXT);
+    small_model_alloc(&small, A, 4 * MIB, HR__NO_CONTEXT);
+    small_model_alloc(&small, A, 8 * MIB, HR__NO_CONTEXT);
+    small_model_end_trace(&small, 0);
+    hr_recording recording = recording_of(&small);
+    make(&recording, NULL, &made);
+    const json_t *device = read_view_device(&made.read, 0, 0);
+    assert_int_equal(json_array_size(json_object_get(device, "what_if")), 0);
+    assert_true(json_is_string(json_object_get(device, "what_if_reason")));
+    assert_false(read_view_is(device, "is_reserved_known"));
+    dispose(&made);
+    hr__model_destroy(recording.model);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    hr_recording recording = small_recording();
+    hr_view *view = NULL;
+    const hr_view_options unknown = {.struct_size = sizeof unknown, .torch_version = "0.4"};
+    const hr_view_options short_options = {.struct_size = 4};
+    assert_int_equal(hr_view_make(NULL, NULL, NULL, &view), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_view_make(&recording, NULL, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_view_make(&recording, NULL, &unknown, &view), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_view_make(&recording, NULL, &short_options, &view),
+                     HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_view_write_page(NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_null(view);
+    hr__model_destroy(recording.model);
+}
+
+static void sizes_beyond_any_device_are_refused(void **state)
+{
+    (void)state;
+    small_model small;
+    hr_view *view = NULL;
+    small_model_begin(&small);
+    for (uint64_t i = 0; i < 4; i++)
+        small_model_alloc(&small, A + 512 * i, UINT64_C(1) << 61, HR__NO_CONTEXT);
+    small_model_end_trace(&small, 0);
+    hr_recording recording = recording_of(&small);
+    assert_int_equal(hr_view_make(&recording, NULL, NULL, &view), HR_ERR_CORRUPT_FILE);
+    assert_null(view);
+    hr__model_destroy(recording.model);
+}
+
+typedef struct stopper {
+    int calls_left;
+    double last;
+    bool has_fallen;
+} stopper;
+
+static bool count_down(void *context, double done)
+{
+    stopper *told = context;
+    told->has_fallen = told->has_fallen || done < told->last;
+    told->last = done;
+    return told->calls_left-- > 0;
+}
+
+/* How often it is called while replays run side by side depends on the machine. */
+static void progress_rises_to_one_and_may_stop_it_anywhere(void **state)
+{
+    (void)state;
+    enum { MANY = 1000 };
+    hr_recording recording = small_recording();
+    hr_status status = HR_ERR_WRONG_STATE;
+    int allowed = 0;
+    for (; status != HR_OK && allowed < MANY; allowed++) {
+        stopper told = {.calls_left = allowed};
+        const hr_view_options options = {
+            .struct_size = sizeof options, .progress = count_down, .progress_context = &told};
+        hr_view *view = NULL;
+        status = hr_view_make(&recording, NULL, &options, &view);
+        bool was_refused = told.calls_left < 0;
+        assert_int_equal(status, was_refused ? HR_ERR_WRONG_STATE : HR_OK);
+        assert_false(told.has_fallen);
+        assert_true(was_refused || told.last == 1.0);
+        hr_view_free(view);
+    }
+    assert_true(allowed > 3 && allowed < MANY);
+    hr__model_destroy(recording.model);
+}
+
+static bool make_one(void *context)
+{
+    const hr_recording *recording = context;
+    hr_view *view = NULL;
+    hr_status status = hr_view_make(recording, recording, NULL, &view);
+    hr_view_free(view);
+    return status == HR_OK;
+}
+
+static void every_lack_of_host_memory_is_reported_and_nothing_leaks(void **state)
+{
+    (void)state;
+    hr_recording recording = small_recording();
+    hr_test_sweep_host_memory(make_one, &recording);
+    hr__model_destroy(recording.model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_pieces_and_lines_are_those_of_the_trace),
+        cmocka_unit_test(stacks_lead_to_frames_and_frames_to_strings),
+        cmocka_unit_test(text_that_is_no_utf8_becomes_some),
+        cmocka_unit_test(other_allocators_have_their_lines),
+        cmocka_unit_test(a_policy_that_cannot_be_replayed_is_left_out_alone),
+        cmocka_unit_test(more_streams_than_any_program_has_are_not_replayed),
+        cmocka_unit_test(more_segments_than_any_program_holds_are_not_replayed),
+        cmocka_unit_test(devices_stand_in_the_order_of_stats_the_host_last),
+        cmocka_unit_test(two_recordings_are_two_runs_and_their_difference),
+        cmocka_unit_test(an_empty_recording_has_a_view_without_devices),
+        cmocka_unit_test(a_trace_that_cannot_be_replayed_says_so),
+        cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(sizes_beyond_any_device_are_refused),
+        cmocka_unit_test(progress_rises_to_one_and_may_stop_it_anywhere),
+        cmocka_unit_test(every_lack_of_host_memory_is_reported_and_nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
