@@ -18,8 +18,9 @@ not_long = -LE '^long$$'
 shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli adapters examples tests bench -name '*.[ch]' -o -name '*.cpp')
 
-.PHONY: all program run setup test test-quick test-release test-clang test-asan test-tsan checks \
-	mutants bench doctor-accuracy fuzz install uninstall format check-format tidy clean help
+.PHONY: all program run setup test test-quick test-release test-viewer test-clang test-asan test-tsan \
+	checks mutants bench bench-viewer doctor-accuracy fuzz viewer viewer-packages check-viewer install \
+	uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/headroom
 all: program
@@ -46,16 +47,19 @@ run:
 
 ## make setup       installs what building and testing need and this machine lacks
 setup:
-	@tools/setup.sh build test
+	@tools/setup.sh build test viewer
 
-## make test        everything CI runs: gcc optimized, clang with ASan, UBSan and checks, TSan, tools/check_*
+## make test        everything CI runs: gcc optimized, clang with ASan, UBSan and checks, TSan, the page of
+##                  `headroom view` in a browser, tools/check_*
 test: setup
 	@$(MAKE) --no-print-directory test-tsan
 	@$(MAKE) --no-print-directory test-asan
+	@$(MAKE) --no-print-directory test-viewer
 	@$(MAKE) --no-print-directory test-release
 
 ## make test-quick  the release build and its tests only
-test-quick: setup
+test-quick:
+	@tools/setup.sh build test
 	@$(MAKE) --no-print-directory test-release
 
 # The cheap checks need the release libraries, and come before the tests: the last line is ctest's.
@@ -88,13 +92,21 @@ test-tsan:
 	@$(call build_in,build-tsan) --target threads_tests
 	@$(call ctest_in,build-tsan) -L '^threads$$'
 
+## make test-viewer  check-viewer, and the page in a browser, made by build/headroom
+test-viewer: check-viewer
+	@echo "== viewer"
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target program
+	@tests/viewer/run.sh
+
 checks:
 	@tools/check_layers.py
 	@tools/check_headers.sh
 	@tools/check_symbols.sh build
 
 ## make mutants     breaks the engines' rules one by one: a test must notice each
-mutants: setup
+mutants:
+	@tools/setup.sh build test
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build)
 	@$(call ctest_in,build) -R '^mutants'
@@ -106,8 +118,16 @@ bench:
 	@test -e bench/CMakeLists.txt || { echo "there are no benchmarks yet" >&2; exit 3; }
 	@$(call build_in,build) --target bench
 
+## make bench-viewer  the page's size, frames and memory, into bench/results/viewer.md
+bench-viewer: viewer-packages
+	@tools/setup.sh build test
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target program
+	@node bench/viewer/bench_viewer.mjs build
+
 ## make fuzz        fuzzes every parser for FUZZ_SECONDS (60) each
-fuzz: setup
+fuzz:
+	@tools/setup.sh build test
 	@$(CMAKE) --preset fuzz --log-level=WARNING
 	@$(call build_in,build-fuzz) --target fuzz_targets
 	@set -e; for target in build-fuzz/fuzz/fuzz_*; do \
@@ -123,6 +143,19 @@ doctor-accuracy: program
 	python3 bench/doctor_accuracy.py build/headroom \
 		$(if $(HEADROOM_CORPUS),--corpus "$(HEADROOM_CORPUS)") > build/doctor.md
 	@mv build/doctor.md bench/results/doctor.md && sed -n 's/^[0-9]* of .*/&/p' bench/results/doctor.md
+
+## make viewer      builds the page of `headroom view` again: viewer/dist/page.html, which is committed
+viewer: viewer-packages
+	@npm --prefix viewer run --silent build
+
+# The first time, and when the lock file has changed, npm needs the network; else nothing does.
+viewer-packages:
+	@tools/setup.sh viewer
+	@node viewer/scripts/packages.mjs
+
+## make check-viewer  types, unit tests, and that the committed page is what the sources give
+check-viewer: viewer-packages
+	@node viewer/scripts/check.mjs
 
 ## make install     installs under PREFIX (/usr/local); DESTDIR is put before it
 install: program
@@ -149,7 +182,7 @@ tidy:
 
 ## make clean       removes every build folder
 clean:
-	rm -rf build build-debug build-clang build-asan build-tsan build-fuzz
+	rm -rf build build-debug build-clang build-asan build-tsan build-fuzz viewer/build
 
 help:
 	@sed -n 's/^## //p' Makefile

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# run.sh [VITEST'S OWN WORDS] - the page of `headroom view` in a browser. The program is
+# $HEADROOM_BUILD/headroom (build/), the browser the first of PATH or $HEADROOM_CHROMIUM. One test:
+# tests/viewer/run.sh timeline -t 'zooms'. Screenshots are left in build/viewer-screenshots.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+exec node viewer/node_modules/vitest/vitest.mjs run --config tests/viewer/vitest.config.mjs "$@"
