@@ -1,4 +1,5 @@
-/* report.h - what analysis.h and doctor.h found, as text for people or as JSON for programs.
+/* report.h - what analysis.h, doctor.h and plan.h found, as text for people or as JSON for
+ * programs.
  *
  * JSON is one object on one line, with "schema": 1; what is not known is null; sizes are bytes. Its
  * fields are documented in the manual page of the command of the same name, and stay.
@@ -12,6 +13,7 @@
 
 #include "headroom/analysis.h"
 #include "headroom/doctor.h"
+#include "headroom/plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,6 +51,18 @@ HR_API HR_MUST_CHECK hr_status hr_report_tune(const hr_tune_report *report,
                                               const hr_report_form *form, const hr_output *output);
 HR_API HR_MUST_CHECK hr_status hr_report_diff(const hr_diff_report *report,
                                               const hr_report_form *form, const hr_output *output);
+
+/* What is to be typed is never wrapped. */
+HR_API HR_MUST_CHECK hr_status hr_report_plan(const hr_plan *plan, const hr_report_form *form,
+                                              const hr_output *output);
+
+HR_API HR_MUST_CHECK hr_status hr_report_plan_scaled(const hr_plan_scaled *scaled,
+                                                     const hr_report_form *form,
+                                                     const hr_output *output);
+
+/* The models and cards that are built in. */
+HR_API HR_MUST_CHECK hr_status hr_report_plan_known(const hr_report_form *form,
+                                                    const hr_output *output);
 
 /* What is to be typed is never wrapped, however narrow the form. */
 HR_API HR_MUST_CHECK hr_status hr_report_doctor(const hr_diagnosis *diagnosis,

@@ -32,15 +32,16 @@ typedef struct hr_view_options {
 } hr_view_options;
 
 /* Prepares everything the page shows. `other` may be NULL; with it the page compares the two, and
- * `recording` is the one before. Neither is needed afterwards. `options` may be NULL. What cannot be
- * shown of a recording (no trace, no replay) is said in the page, and is no failure.
+ * `recording` is the one before. Neither is needed afterwards. `options` may be NULL. What cannot
+ * be shown of a recording (no trace, no replay) is said in the page, and is no failure.
  *
  * HR_ERR_WRONG_STATE   stopped by the caller's progress function
  * HR_ERR_CORRUPT_FILE  sizes that add up to more than an address space
  * HR_ERR_UNSUPPORTED   2^32 - 2 events or more, or names that take gigabytes
  * HR_ERR_INVALID_ARGUMENT  an unknown version of PyTorch
  * HR_ERR_HOST_MEMORY */
-HR_API HR_MUST_CHECK hr_status hr_view_make(const hr_recording *recording, const hr_recording *other,
+HR_API HR_MUST_CHECK hr_status hr_view_make(const hr_recording *recording,
+                                            const hr_recording *other,
                                             const hr_view_options *options, hr_view **out);
 HR_API void hr_view_free(hr_view *view); /* NULL does nothing */
 

@@ -19,8 +19,11 @@ static const char *text_of_frame(hr__case *given, uint32_t frame_id)
 {
     const hr__model *model = given->model;
     const hr__model_frame *frame = &model->frames[frame_id];
-    return hr__diagnosis_text(given->draft, "%s:%u %s", hr__model_string(model, frame->filename),
-                              (unsigned)frame->line, hr__model_string(model, frame->name));
+    const char *file = hr__model_string(model, frame->filename);
+    const char *function = hr__model_string(model, frame->name);
+    return frame->line == 0 ? hr__diagnosis_text(given->draft, "%s %s", file, function)
+                            : hr__diagnosis_text(given->draft, "%s:%u %s", file,
+                                                 (unsigned)frame->line, function);
 }
 
 static const char *place_of_stack(hr__case *given, hr__model_stack stack)

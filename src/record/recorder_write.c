@@ -1,17 +1,9 @@
-/* recorder_write.c - a recording on its way out: to a function, an open file, or a new file.
- *
- * A file appears under its name only when it is whole: it is written beside its place under
- * another name and then moved there. A job that is killed half-way leaves no recording that looks
- * like one, and does not destroy the one before. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h> /* rename, snprintf */
+/* recorder_write.c - a recording on its way out: to a function, an open file, or a new file, which
+ * appears under its name only when it is whole. */
 #include <string.h>
-#include <sys/stat.h> /* stat */
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/host_memory.h"
+#include "base/whole_file.h"
 #include "export/torch_snapshot_write.h"
 #include "record/recorder.h"
 #include "record/snapshot_model.h"
@@ -36,33 +28,10 @@ hr_status hr_recorder_write_to(hr_recorder *recorder, hr_pool *pool, hr_recorder
 
 /* ---- to an open file ------------------------------------------------------------------------- */
 
-typedef struct open_file {
-    int descriptor;
-    int error; /* errno of the write that failed */
-} open_file;
-
-static bool write_all(void *context, const void *bytes, size_t size_bytes)
-{
-    open_file *file = context;
-    const char *next = bytes;
-    while (size_bytes != 0) {
-        ssize_t written = write(file->descriptor, next, size_bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            file->error = written < 0 ? errno : EIO;
-            return false;
-        }
-        next += written;
-        size_bytes -= (size_t)written;
-    }
-    return true;
-}
-
 hr_status hr_recorder_write_fd(hr_recorder *recorder, hr_pool *pool, int file_descriptor)
 {
-    open_file file = {file_descriptor, 0};
-    hr_status status = hr_recorder_write_to(recorder, pool, write_all, &file);
+    hr__open_file file = {file_descriptor, 0};
+    hr_status status = hr_recorder_write_to(recorder, pool, hr__open_file_write, &file);
     if (file.error != 0)
         return hr__fail(HR_ERR_FILE, "cannot write the recording: %s", strerror(file.error));
     return status;
@@ -70,68 +39,20 @@ hr_status hr_recorder_write_fd(hr_recorder *recorder, hr_pool *pool, int file_de
 
 /* ---- to a new file --------------------------------------------------------------------------- */
 
-/* A device or a pipe is written to, not replaced. */
-static bool is_special(const char *path)
-{
-    struct stat found;
-    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
-}
+typedef struct recording_order {
+    hr_recorder *recorder;
+    hr_pool *pool;
+} recording_order;
 
-static hr_status open_special(const char *path, int *descriptor)
+static hr_status write_recording(void *context, int file_descriptor)
 {
-    *descriptor = open(path, O_WRONLY | O_CLOEXEC);
-    if (*descriptor < 0)
-        return hr__fail(HR_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
-    return HR_OK;
-}
-
-enum { MOST_SUFFIX_BYTES = 40, MOST_NAMES_TRIED = 100 };
-
-/* Makes a file beside `path`, with the rights a new file gets, and stores its name. */
-static hr_status open_beside(const char *path, char *name, size_t name_bytes, int *descriptor)
-{
-    for (int i = 0; i < MOST_NAMES_TRIED; i++) {
-        snprintf(name, name_bytes, "%s.%ld-%d.part", path, (long)getpid(), i);
-        *descriptor = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (*descriptor >= 0)
-            return HR_OK;
-        if (errno != EEXIST)
-            break;
-    }
-    return hr__fail(HR_ERR_FILE, "cannot make %s: %s", name, strerror(errno));
-}
-
-/* Closing may tell that an earlier write did not reach the disk. */
-static hr_status close_and_move(int descriptor, const char *name, const char *path)
-{
-    if (close(descriptor) != 0)
-        return hr__fail(HR_ERR_FILE, "cannot write %s: %s", path, strerror(errno));
-    if (name[0] != '\0' && rename(name, path) != 0)
-        return hr__fail(HR_ERR_FILE, "cannot make %s: %s", path, strerror(errno));
-    return HR_OK;
+    const recording_order *order = context;
+    return hr_recorder_write_fd(order->recorder, order->pool, file_descriptor);
 }
 
 hr_status hr_recorder_write(hr_recorder *recorder, hr_pool *pool, const char *path)
 {
     if (path == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "no path for the recording");
-    size_t name_bytes = strlen(path) + MOST_SUFFIX_BYTES;
-    char *name = hr__host_alloc(name_bytes); /* of the file being written; "": `path` itself */
-    if (name == NULL)
-        return hr__fail_host_memory(name_bytes, "a file's name");
-    name[0] = '\0';
-    int descriptor;
-    hr_status status = is_special(path) ? open_special(path, &descriptor)
-                                        : open_beside(path, name, name_bytes, &descriptor);
-    if (status == HR_OK) {
-        status = hr_recorder_write_fd(recorder, pool, descriptor);
-        if (status == HR_OK)
-            status = close_and_move(descriptor, name, path);
-        else
-            close(descriptor);
-        if (status != HR_OK && name[0] != '\0')
-            unlink(name);
-    }
-    hr__host_free(name);
-    return status;
+    return hr__whole_file_write(path, write_recording, &(recording_order){recorder, pool});
 }

@@ -4,12 +4,12 @@
  * keeps the last hundred events names the frames of those. */
 #include "record/snapshot_model.h"
 
-#include <stdlib.h> /* strtod, strtoll */
 #include <string.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "model/model_build.h"
+#include "model/model_torch.h"
 #include "pool/pool.h" /* whose version, which device */
 
 typedef struct maker {
@@ -165,45 +165,14 @@ static hr_status add_all(maker *m, const hr__picture *picture, int device)
 static void add_setting(void *context, const char *key, const char *value)
 {
     maker *m = context;
-    if (m->setting_status != HR_OK)
-        return;
-    hr__model_settings *settings = hr__model_builder_settings(m->builder);
-    settings->is_known = true;
-    if (strcmp(key, "PYTORCH_CUDA_ALLOC_CONF") == 0)
-        m->setting_status = hr__model_add_string(m->builder, value, strlen(value), &settings->conf);
-    else if (strcmp(key, "max_split_size") == 0)
-        settings->max_split_size = strtoll(value, NULL, 10);
-    else if (strcmp(key, "garbage_collection_threshold") == 0)
-        settings->garbage_collection_threshold = strtod(value, NULL);
-    else if (strcmp(key, "expandable_segments") == 0)
-        settings->is_expandable = strcmp(value, "True") == 0;
     if (m->setting_status == HR_OK)
-        m->setting_status = hr__model_add_setting(m->builder, key, value);
-}
-
-/* The keys that a release writes. */
-static hr__model_features features_of(int version)
-{
-    return (hr__model_features){
-        .has_traces = true,
-        .has_block_addresses = true,
-        .has_times = version >= 202,
-        .has_settings = version >= 203,
-        .has_annotations = version >= 205,
-        .has_compile_context = version >= 208,
-        .has_stream_reuse = version >= 209,
-        .has_user_metadata = version >= 210,
-        .has_pool_ids = version >= 212,
-        .has_max_cached_size = version >= 213,
-        .has_host_traces = version >= 214,
-        .has_identity = true,
-    };
+        m->setting_status = hr__model_add_conf(m->builder, key, value);
 }
 
 static hr_status fill(maker *m, const hr__picture *picture, const hr_pool *pool)
 {
     hr__model_features *features = hr__model_builder_features(m->builder);
-    *features = features_of(pool->engine->wording->version);
+    *features = hr__model_features_of(pool->engine->wording->version);
     m->has_pool_ids = features->has_pool_ids;
     if (features->has_settings)
         HR__TRY(hr_pool_walk_conf(pool, add_setting, m));

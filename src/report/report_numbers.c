@@ -106,3 +106,16 @@ hr__text hr__ratio_text(double ratio)
              hundredths % 100);
     return result;
 }
+
+hr__text hr__percent_text(double ratio)
+{
+    hr__text result;
+    const bool is_negative = ratio < 0;
+    const double size = is_negative ? -ratio : ratio;
+    if (!(size < 1e9))
+        return (hr__text){"?"};
+    uint64_t tenths = (uint64_t)(size * 1000 + 0.5);
+    snprintf(result.text, sizeof result.text, "%s%" PRIu64 ".%" PRIu64 " %%",
+             is_negative && tenths > 0 ? "-" : "", tenths / 10, tenths % 10);
+    return result;
+}

@@ -143,7 +143,7 @@ static size_t bytes_of_line(const char *text, size_t width)
         return size_bytes;
     for (size_t i = within_bytes; i > 1; i--)
         if (text[i - 1] == ',' || text[i - 1] == ':' || text[i - 1] == ' ')
-            return i;
+            return i + strspn(text + i, " "); /* a line does not begin with a space */
     return within_bytes;
 }
 

@@ -115,6 +115,7 @@ hr__text hr__change_text(uint64_t before_bytes, uint64_t after_bytes); /* "+1.20
 hr__text hr__count_text(uint64_t count);                               /* "220,134"; unknown: "?" */
 hr__text hr__duration_text(uint64_t duration_ns);                      /* "12.3 ms" */
 hr__text hr__ratio_text(double ratio);                                 /* "1.04" */
+hr__text hr__percent_text(double ratio);                               /* "-0.8 %" of -0.008 */
 
 /* "1 block", "2,000 blocks" */
 hr__text hr__counted_text(uint64_t count, const char *noun);

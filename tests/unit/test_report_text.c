@@ -147,6 +147,19 @@ static void a_long_name_is_wrapped_behind_its_commas(void **state)
                                       "expandable_segments:True\n");
 }
 
+static void a_line_of_a_name_does_not_begin_with_a_space(void **state)
+{
+    hr__table table;
+    hr__report report = begin(&(hr_report_form){.width_columns = 50});
+    (void)state;
+    hr__table_init(&table, columns, 4);
+    add(&table, "optimizer fused, some blocks, sharding", "completed", "1 B", "");
+    hr__table_end(&table, &report);
+    assert_string_equal(end(&report), "setting                        result     reserved\n"
+                                      "optimizer fused, some blocks,  completed       1 B\n"
+                                      "sharding\n");
+}
+
 static void a_table_without_room_is_told_row_by_row(void **state)
 {
     hr__table table;
@@ -278,6 +291,7 @@ int main(void)
         cmocka_unit_test(what_could_steer_a_terminal_is_not_shown),
         cmocka_unit_test(columns_are_aligned_and_empty_ones_left_out),
         cmocka_unit_test(a_long_name_is_wrapped_behind_its_commas),
+        cmocka_unit_test(a_line_of_a_name_does_not_begin_with_a_space),
         cmocka_unit_test(a_table_without_room_is_told_row_by_row),
         cmocka_unit_test(a_place_keeps_its_end_and_details_stand_below),
         cmocka_unit_test(wide_letters_take_two_columns),

@@ -1,0 +1,212 @@
+/* bench_plan.c - the planner against what was measured.
+ *
+ * bench_plan CASES_C PLAN_MD FILE...: reads measured cases, predicts each, prints both, and writes
+ * the table of a plan's error bands (src/plan/measured_cases.c) and the report
+ * (bench/results/plan.md). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "headroom/plan.h"
+
+#include "plan/plan_model.h"
+#include "support/plan_truth.h"
+
+#define MIB 1048576.0
+
+enum { COLUMNS = 5 };
+
+typedef struct compared {
+    uint64_t predicted_bytes; /* the peak */
+    double errors[COLUMNS];   /* NAN: not measured */
+} compared;
+
+static const char *const titles[COLUMNS] = {"after forward", "peak of forward", "peak of backward",
+                                            "peak", "reserved"};
+
+static double error_of(uint64_t predicted, uint64_t measured)
+{
+    if (measured == HR_UNKNOWN || predicted == HR_UNKNOWN || measured == 0)
+        return NAN;
+    return (double)predicted / (double)measured - 1;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return b == HR_UNKNOWN || a > b ? a : b;
+}
+
+static bool compare(const hr_test_truth *truth, compared *out)
+{
+    hr_plan_options options = {.struct_size = sizeof options, .without_choices = true};
+    hr_plan *plan;
+    if (hr_plan_make(truth->model, &truth->settings, &options, &plan) != HR_OK) {
+        fprintf(stderr, "%s: %s\n", truth->name, hr_last_error());
+        return false;
+    }
+    /* What was measured in a pass is the highest since the step began. */
+    bool is_single = truth->settings.accumulation == 1;
+    uint64_t both = larger(plan->phase_peaks[0], plan->phase_peaks[1]);
+    *out =
+        (compared){.predicted_bytes = plan->peak_allocated_bytes,
+                   .errors = {
+                       error_of(plan->after_forward_bytes, truth->after_forward_bytes),
+                       error_of(is_single ? plan->phase_peaks[0] : both, truth->peak_forward_bytes),
+                       error_of(both, truth->peak_backward_bytes),
+                       error_of(plan->peak_allocated_bytes, truth->peak_bytes),
+                       error_of(plan->reserved_bytes[0], truth->reserved_bytes),
+                   }};
+    hr_plan_free(plan);
+    return true;
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+static void write_cell(FILE *file, double error)
+{
+    if (isnan(error))
+        fputs(" |", file);
+    else
+        fprintf(file, " %+.2f |", 100 * error);
+}
+
+static int by_size(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The median's or the worst's row. */
+static void write_summary(FILE *file, const compared *cases, size_t count, bool is_worst)
+{
+    double *sizes = calloc(count, sizeof *sizes);
+    fprintf(file, "| **%s** | | |", is_worst ? "worst" : "median");
+    for (size_t column = 0; sizes != NULL && column < COLUMNS; column++) {
+        size_t known = 0;
+        for (size_t i = 0; i < count; i++)
+            if (!isnan(cases[i].errors[column]))
+                sizes[known++] = fabs(cases[i].errors[column]);
+        qsort(sizes, known, sizeof *sizes, by_size);
+        if (known == 0)
+            fputs(" |", file);
+        else
+            fprintf(file, " %.2f |", 100 * sizes[is_worst ? known - 1 : known / 2]);
+    }
+    fputs("\n", file);
+    free(sizes);
+}
+
+static void write_report(FILE *file, const hr_test_truths *truths, const compared *cases)
+{
+    fprintf(file,
+            "# The planner against measured steps\n\nWritten by `make bench-plan` from "
+            "tests/data/plan: %zu cases on an H200. Predicted / measured - 1, in percent.\n"
+            "Reserved was measured with other cases before it in the same process, whose "
+            "blocks were used again: it is here for orientation.\n\n"
+            "| case | peak measured, MiB | predicted, MiB |",
+            truths->count);
+    for (size_t i = 0; i < COLUMNS; i++)
+        fprintf(file, " %s |", titles[i]);
+    fputs("\n| --- | --: | --: | --: | --: | --: | --: | --: |\n", file);
+    write_summary(file, cases, truths->count, false);
+    write_summary(file, cases, truths->count, true);
+    for (size_t i = 0; i < truths->count; i++) {
+        fprintf(file, "| %s | %.1f | %.1f |", truths->cases[i].name,
+                (double)truths->cases[i].peak_bytes / MIB, (double)cases[i].predicted_bytes / MIB);
+        for (size_t column = 0; column < COLUMNS; column++)
+            write_cell(file, cases[i].errors[column]);
+        fputs("\n", file);
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define NAME_OF(upper, text) #upper,
+static const char *const precisions[] = {HR_PRECISION_LIST(NAME_OF)};
+static const char *const optimizers[] = {HR_OPTIMIZER_LIST(NAME_OF)};
+static const char *const checkpointings[] = {HR_CHECKPOINTING_LIST(NAME_OF)};
+static const char *const attentions[] = {HR_ATTENTION_LIST(NAME_OF)};
+static const char *const offloads[] = {HR_OFFLOAD_LIST(NAME_OF)};
+static const char *const shardings[] = {HR_SHARDING_LIST(NAME_OF)};
+static const char *const modes[] = {HR_PLAN_MODE_LIST(NAME_OF)};
+#undef NAME_OF
+
+static void write_case(FILE *file, const hr_test_truth *truth, double error)
+{
+    const hr_plan_settings *s = &truth->settings;
+    fprintf(file,
+            "    /* %s */\n    {.family = \"%s\", .mode = HR_PLAN_MODE_%s, .precision = "
+            "HR_PRECISION_%s,\n     .optimizer = HR_OPTIMIZER_%s, .checkpointing = "
+            "HR_CHECKPOINTING_%s,\n     .attention = HR_ATTENTION_%s, .offload = HR_OFFLOAD_%s,\n"
+            "     .sharding = HR_SHARDING_%s,",
+            truth->name, truth->model->family->name, modes[s->mode], precisions[s->precision],
+            optimizers[s->optimizer], checkpointings[s->checkpointing], attentions[s->attention],
+            offloads[s->offload], shardings[s->sharding]);
+    if (s->has_master_weights)
+        fputs(" .has_master_weights = true,", file);
+    if (s->loss_chunks > 1)
+        fputs(" .has_chunks = true,", file);
+    if (s->lora_rank > 0)
+        fputs(" .has_lora = true,", file);
+    if (s->is_quantized)
+        fputs(" .is_quantized = true,", file);
+    if (s->generate > 0)
+        fputs(" .is_generating = true,", file);
+    fprintf(file, " .error = %.5f},\n", error);
+}
+
+static void write_cases(FILE *file, const hr_test_truths *truths, const compared *cases)
+{
+    enum { PEAK = 3 };
+    fputs("/* measured_cases.c - written by `make bench-plan`; not by hand. */\n"
+          "#include \"plan/error_bands.h\"\n\n/* clang-format off */\n"
+          "const hr__measured_case hr__measured_cases[] = {\n",
+          file);
+    for (size_t i = 0; i < truths->count; i++)
+        write_case(file, &truths->cases[i], cases[i].errors[PEAK]);
+    fputs("};\n/* clang-format on */\n\nconst size_t hr__measured_case_count = "
+          "sizeof hr__measured_cases / sizeof hr__measured_cases[0];\n",
+          file);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+typedef void (*writer)(FILE *file, const hr_test_truths *truths, const compared *cases);
+
+static bool write_file(const char *path, writer write, const hr_test_truths *truths,
+                       const compared *cases)
+{
+    FILE *file = fopen(path, "w");
+    if (file != NULL)
+        write(file, truths, cases);
+    bool is_written = file != NULL && ferror(file) == 0;
+    if (file == NULL || fclose(file) != 0 || !is_written) {
+        perror(path);
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    hr_test_truths truths = {.count = 0};
+    if (argc < 4) {
+        fprintf(stderr, "usage: bench_plan CASES_C PLAN_MD FILE...\n");
+        return 2;
+    }
+    for (int i = 3; i < argc; i++)
+        if (!hr_test_read_truths(argv[i], &truths))
+            return 1;
+    compared *cases = calloc(truths.count + 1, sizeof *cases);
+    bool is_good = cases != NULL;
+    for (size_t i = 0; is_good && i < truths.count; i++)
+        is_good = compare(&truths.cases[i], &cases[i]);
+    is_good = is_good && write_file(argv[1], write_cases, &truths, cases) &&
+              write_file(argv[2], write_report, &truths, cases);
+    if (is_good)
+        write_report(stdout, &truths, cases);
+    free(cases);
+    hr_test_free_truths(&truths);
+    return is_good ? 0 : 1;
+}

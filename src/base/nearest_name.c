@@ -1,0 +1,53 @@
+/* nearest_name.c - the distance between two words, row by row (Wagner and Fischer). */
+#include "base/nearest_name.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static char small(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+static size_t least_of(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return c < least ? c : least;
+}
+
+size_t hr__edit_distance(const char *a, const char *b)
+{
+    size_t row[HR__NEAREST_LONGEST_WORD + 1];
+    size_t a_length = strlen(a), b_length = strlen(b);
+    if (a_length > HR__NEAREST_LONGEST_WORD || b_length > HR__NEAREST_LONGEST_WORD)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0]; /* of the row above, one to the left */
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t above = row[j];
+            row[j] = least_of(above + 1, row[j - 1] + 1,
+                              diagonal + (small(a[i - 1]) != small(b[j - 1])));
+            diagonal = above;
+        }
+    }
+    return row[b_length];
+}
+
+const char *hr__nearest_name(const char *word, const char *const *names, size_t name_count)
+{
+    const char *nearest = NULL;
+    size_t nearest_distance = SIZE_MAX;
+    for (size_t i = 0; i < name_count; i++) {
+        size_t distance = hr__edit_distance(word, names[i]);
+        if (distance < nearest_distance) {
+            nearest_distance = distance;
+            nearest = names[i];
+        }
+    }
+    if (nearest == NULL || word[0] == '\0' || nearest_distance * 2 > strlen(nearest))
+        return NULL;
+    return nearest;
+}

@@ -1,0 +1,40 @@
+/* model_torch.c - see model_torch.h. */
+#include "model/model_torch.h"
+
+#include <stdlib.h> /* strtod, strtoll */
+#include <string.h>
+
+#include "base/error.h"
+
+hr__model_features hr__model_features_of(int version)
+{
+    return (hr__model_features){
+        .has_traces = true,
+        .has_block_addresses = true,
+        .has_times = version >= 202,
+        .has_settings = version >= 203,
+        .has_annotations = version >= 205,
+        .has_compile_context = version >= 208,
+        .has_stream_reuse = version >= 209,
+        .has_user_metadata = version >= 210,
+        .has_pool_ids = version >= 212,
+        .has_max_cached_size = version >= 213,
+        .has_host_traces = version >= 214,
+        .has_identity = true,
+    };
+}
+
+hr_status hr__model_add_conf(hr__model_builder *builder, const char *key, const char *value)
+{
+    hr__model_settings *settings = hr__model_builder_settings(builder);
+    settings->is_known = true;
+    if (strcmp(key, "PYTORCH_CUDA_ALLOC_CONF") == 0)
+        HR__TRY(hr__model_add_string(builder, value, strlen(value), &settings->conf));
+    else if (strcmp(key, "max_split_size") == 0)
+        settings->max_split_size = strtoll(value, NULL, 10);
+    else if (strcmp(key, "garbage_collection_threshold") == 0)
+        settings->garbage_collection_threshold = strtod(value, NULL);
+    else if (strcmp(key, "expandable_segments") == 0)
+        settings->is_expandable = strcmp(value, "True") == 0;
+    return hr__model_add_setting(builder, key, value);
+}

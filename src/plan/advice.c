@@ -1,0 +1,356 @@
+/* advice.c - changes in words: a name, what it costs, and what to write.
+ *
+ * Code is for PyTorch 2.x and transformers 4 and 5: a few lines to paste, in which `model`,
+ * `loader`, `lr` and `name` are the reader's own. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/changes.h"
+#include "plan/plan_model.h"
+
+__attribute__((format(printf, 2, 3))) static const char *keep(hr__arena *arena, const char *format,
+                                                              ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (length < 0)
+        return NULL;
+    size_t kept = (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    return hr__arena_copy(arena, text, kept);
+}
+
+static bool is_half(hr_precision precision)
+{
+    return precision == HR_PRECISION_BF16 || precision == HR_PRECISION_FP16;
+}
+
+static bool is_fp16(hr_precision precision)
+{
+    return precision == HR_PRECISION_FP16 || precision == HR_PRECISION_AMP_FP16;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static const char *batch_name(hr__arena *arena, const hr_plan_settings *to)
+{
+    if (to->mode != HR_PLAN_MODE_TRAIN)
+        return keep(arena, "batch %" PRIu64, to->batch);
+    return keep(arena, "micro-batch %" PRIu64 " with %" PRIu64 " accumulated", to->batch,
+                to->accumulation);
+}
+
+const char *hr__change_name(hr__arena *arena, hr__change change, const hr_plan_settings *to)
+{
+    switch (change) {
+    case HR__CHANGE_ATTENTION:
+        return keep(arena, "attention %s", hr_attention_name(to->attention));
+    case HR__CHANGE_LOSS:
+        return keep(arena, "loss in %" PRIu64 " chunks", to->loss_chunks);
+    case HR__CHANGE_PRECISION:
+        return keep(arena, "precision %s", hr_precision_name(to->precision));
+    case HR__CHANGE_OPTIMIZER:
+        return keep(arena, "optimizer %s", hr_optimizer_name(to->optimizer));
+    case HR__CHANGE_BATCH:
+        return batch_name(arena, to);
+    case HR__CHANGE_CHECKPOINTING:
+        return keep(arena, "%s checkpointing", hr_checkpointing_name(to->checkpointing));
+    case HR__CHANGE_SHARDING:
+        return keep(arena, "sharding %s", hr_sharding_name(to->sharding));
+    case HR__CHANGE_METHOD:
+        return keep(arena, "%s of rank %" PRIu64 " (another method)",
+                    to->is_quantized ? "QLoRA" : "LoRA", to->lora_rank);
+    case HR__CHANGE_OFFLOAD:
+        return keep(arena, "%s offloaded",
+                    to->offload == HR_OFFLOAD_WEIGHTS ? "weights" : "optimizer");
+    case HR__CHANGE_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+/* ---- costs ----------------------------------------------------------------------------------- */
+
+static const char *precision_cost(const hr_plan_settings *to)
+{
+    if (is_half(to->precision))
+        return "weights, gradients and the optimizer's state have fewer digits; small updates may "
+               "be lost";
+    return is_fp16(to->precision) ? "products in 16 bits; needs a GradScaler against underflow"
+                                  : "products in 16 bits; results differ in the third digit";
+}
+
+static const char *optimizer_cost(hr_optimizer optimizer)
+{
+    switch (optimizer) {
+    case HR_OPTIMIZER_ADAMW_FUSED:
+        return "none: the same numbers in fewer kernels";
+    case HR_OPTIMIZER_ADAM_8BIT:
+        return "state in 8 bits, in blocks with a scale each; needs bitsandbytes";
+    case HR_OPTIMIZER_PAGED_ADAM_8BIT:
+        return "state in 8 bits, in memory that may move to the host while the card is full; needs "
+               "bitsandbytes";
+    default:
+        return "another optimizer: its learning rate has to be found again";
+    }
+}
+
+static const char *sharding_cost(hr_sharding sharding)
+{
+    switch (sharding) {
+    case HR_SHARDING_ZERO_1:
+    case HR_SHARDING_ZERO_2:
+        return "needs DeepSpeed; no more traffic between GPUs than before";
+    case HR_SHARDING_ZERO_3:
+        return "needs DeepSpeed; weights are gathered for each block, in both directions";
+    default:
+        return "weights are gathered for each block, in both directions";
+    }
+}
+
+static const char *method_cost(const hr_plan_settings *to)
+{
+    return to->is_quantized
+               ? "only adapters are trained, beside weights in 4 bits: not the same model comes out"
+               : "only adapters are trained: not the same model comes out as from training all "
+                 "weights";
+}
+
+static const char *offload_cost(const hr_plan_settings *to)
+{
+    if (to->offload == HR_OFFLOAD_WEIGHTS)
+        return "every pass waits for weights from the host; host memory must hold them all";
+    return "the step is the CPU's: it waits for gradients and weights to cross the slot; host "
+           "memory "
+           "must hold the state";
+}
+
+static bool is_of_transformers(const hr_plan_model *model)
+{
+    return model->shape.heads > 0;
+}
+
+static const char *batch_cost(const hr_plan_model *model, const hr_plan_settings *to)
+{
+    if (to->mode != HR_PLAN_MODE_TRAIN)
+        return "fewer samples at once";
+    return is_of_transformers(model)
+               ? "the same samples in a step, in smaller pieces"
+               : "the same samples in a step, in smaller pieces; batch norm sees fewer at once";
+}
+
+const char *hr__change_cost(hr__arena *arena, hr__change change, const hr_plan_model *model,
+                            const hr_plan_settings *to)
+{
+    const char *text = "";
+    switch (change) {
+    case HR__CHANGE_ATTENTION:
+        text = "none: the same result without the matrix of all scores";
+        break;
+    case HR__CHANGE_LOSS:
+        text = "the head runs once more in the backward pass";
+        break;
+    case HR__CHANGE_PRECISION:
+        text = precision_cost(to);
+        break;
+    case HR__CHANGE_OPTIMIZER:
+        text = optimizer_cost(to->optimizer);
+        break;
+    case HR__CHANGE_BATCH:
+        text = batch_cost(model, to);
+        break;
+    case HR__CHANGE_CHECKPOINTING:
+        text = to->checkpointing == HR_CHECKPOINTING_FULL
+                   ? "every block runs twice"
+                   : "norms and activation functions run twice; products and attention do not";
+        break;
+    case HR__CHANGE_SHARDING:
+        text = sharding_cost(to->sharding);
+        break;
+    case HR__CHANGE_METHOD:
+        text = method_cost(to);
+        break;
+    case HR__CHANGE_OFFLOAD:
+        text = offload_cost(to);
+        break;
+    case HR__CHANGE_COUNT:
+        break;
+    }
+    return keep(arena, "%s", text);
+}
+
+/* ---- code ------------------------------------------------------------------------------------ */
+
+static const char *batch_code(hr__arena *arena, const hr_plan_settings *to)
+{
+    if (to->mode != HR_PLAN_MODE_TRAIN)
+        return keep(arena, "loader = DataLoader(dataset, batch_size=%" PRIu64 ")", to->batch);
+    return keep(arena,
+                "# DataLoader(..., batch_size=%" PRIu64 ")\n"
+                "for i, batch in enumerate(loader):\n"
+                "    loss = model(**batch).loss / %" PRIu64 "\n"
+                "    loss.backward()\n"
+                "    if (i + 1) %% %" PRIu64 " == 0:\n"
+                "        optimizer.step()\n"
+                "        optimizer.zero_grad()",
+                to->batch, to->accumulation, to->accumulation);
+}
+
+static const char *precision_code(hr__arena *arena, const hr_plan_settings *to)
+{
+    if (is_half(to->precision))
+        return keep(arena, "model = model.to(torch.%s)  # before the optimizer is made",
+                    is_fp16(to->precision) ? "float16" : "bfloat16");
+    if (is_fp16(to->precision))
+        return keep(arena, "scaler = torch.amp.GradScaler(\"cuda\")\n"
+                           "with torch.autocast(\"cuda\", dtype=torch.float16):\n"
+                           "    loss = model(**batch).loss\n"
+                           "scaler.scale(loss).backward()\n"
+                           "scaler.step(optimizer)\n"
+                           "scaler.update()");
+    return keep(arena, "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n"
+                       "    loss = model(**batch).loss\n"
+                       "loss.backward()  # outside of it");
+}
+
+static const char *optimizer_code(hr__arena *arena, hr_optimizer optimizer)
+{
+    switch (optimizer) {
+    case HR_OPTIMIZER_ADAMW_FUSED:
+        return keep(arena, "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)");
+    case HR_OPTIMIZER_ADAM_8BIT:
+        return keep(arena, "import bitsandbytes as bnb\n"
+                           "optimizer = bnb.optim.AdamW8bit(model.parameters(), lr=lr)");
+    case HR_OPTIMIZER_PAGED_ADAM_8BIT:
+        return keep(arena, "import bitsandbytes as bnb\n"
+                           "optimizer = bnb.optim.PagedAdamW8bit(model.parameters(), lr=lr)");
+    default:
+        return keep(arena, "optimizer = torch.optim.Adafactor(model.parameters(), lr=lr)");
+    }
+}
+
+static const char *checkpointing_code(hr__arena *arena, const hr_plan_model *model,
+                                      const hr_plan_settings *to)
+{
+    if (!is_of_transformers(model))
+        return keep(arena, "from torch.utils.checkpoint import checkpoint\n"
+                           "x = checkpoint(block, x, use_reentrant=False)  # for each block, in "
+                           "forward()");
+    if (to->checkpointing == HR_CHECKPOINTING_FULL)
+        return keep(arena, "model.gradient_checkpointing_enable(\n"
+                           "    gradient_checkpointing_kwargs={\"use_reentrant\": False})");
+    return keep(arena, "from functools import partial\n"
+                       "from torch.utils.checkpoint import create_selective_checkpoint_contexts\n"
+                       "aten = torch.ops.aten\n"
+                       "kept = [aten.mm.default, aten.addmm.default, aten.bmm.default,\n"
+                       "        aten._scaled_dot_product_flash_attention.default,\n"
+                       "        aten._scaled_dot_product_efficient_attention.default]\n"
+                       "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\n"
+                       "    \"use_reentrant\": False,\n"
+                       "    \"context_fn\": partial(create_selective_checkpoint_contexts, kept)})");
+}
+
+static const char *loss_code(hr__arena *arena, const hr_plan_settings *to)
+{
+    return keep(arena,
+                "from torch.utils.checkpoint import checkpoint\n"
+                "def chunk_loss(hidden, labels):\n"
+                "    logits = model.get_output_embeddings()(hidden).float()\n"
+                "    return F.cross_entropy(logits, labels, reduction=\"sum\")\n"
+                "hidden = model.base_model(input_ids).last_hidden_state[:, :-1].flatten(0, 1)\n"
+                "labels = input_ids[:, 1:].flatten()\n"
+                "loss = sum(checkpoint(chunk_loss, h, y, use_reentrant=False) for h, y in\n"
+                "           zip(hidden.chunk(%" PRIu64 "), labels.chunk(%" PRIu64
+                "))) / labels.numel()",
+                to->loss_chunks, to->loss_chunks);
+}
+
+static const char *sharding_code(hr__arena *arena, const hr_plan_settings *to)
+{
+    if (to->sharding == HR_SHARDING_FSDP)
+        return keep(arena,
+                    "from torch.distributed.fsdp import fully_shard\n"
+                    "for block in blocks:  # the model's list of layers\n"
+                    "    fully_shard(block)\n"
+                    "fully_shard(model)\n"
+                    "optimizer = torch.optim.AdamW(model.parameters(), lr=lr%s)  # after it",
+                    to->optimizer == HR_OPTIMIZER_ADAMW_FUSED ? ", fused=True" : "");
+    return keep(arena,
+                "config = {\"train_micro_batch_size_per_gpu\": batch,\n"
+                "          \"zero_optimization\": {\"stage\": %d}}\n"
+                "model, optimizer, _, _ = deepspeed.initialize(\n"
+                "    model=model, optimizer=optimizer, config=config)",
+                1 + (int)to->sharding - (int)HR_SHARDING_ZERO_1);
+}
+
+static const char *method_code(hr__arena *arena, const hr_plan_settings *to)
+{
+    if (!to->is_quantized)
+        return keep(arena,
+                    "from peft import LoraConfig, get_peft_model\n"
+                    "model = get_peft_model(model, LoraConfig(r=%" PRIu64 "))",
+                    to->lora_rank);
+    return keep(arena,
+                "from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training\n"
+                "from transformers import AutoModelForCausalLM, BitsAndBytesConfig\n"
+                "model = AutoModelForCausalLM.from_pretrained(name,\n"
+                "    quantization_config=BitsAndBytesConfig(\n"
+                "        load_in_4bit=True, bnb_4bit_quant_type=\"nf4\",\n"
+                "        bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.%s%s))\n"
+                "model = prepare_model_for_kbit_training(model)\n"
+                "model = get_peft_model(model, LoraConfig(r=%" PRIu64 "))",
+                is_fp16(to->precision) ? "float16" : "bfloat16",
+                to->sharding == HR_SHARDING_FSDP
+                    ? ",\n        bnb_4bit_quant_storage=torch.float32" /* as all else: one type */
+                    : "",
+                to->lora_rank);
+}
+
+static const char *offload_code(hr__arena *arena, const hr_plan_settings *to)
+{
+    if (to->offload == HR_OFFLOAD_OPTIMIZER)
+        return keep(arena, "from torchao.optim import CPUOffloadOptimizer\n"
+                           "optimizer = CPUOffloadOptimizer(\n"
+                           "    model.parameters(), torch.optim.AdamW, fused=True, lr=lr)");
+    if (to->mode != HR_PLAN_MODE_TRAIN)
+        return keep(arena, "from accelerate import cpu_offload\n"
+                           "cpu_offload(model, execution_device=\"cuda\")");
+    return keep(arena, "from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard\n"
+                       "for block in blocks:  # the model's list of layers\n"
+                       "    fully_shard(block, offload_policy=CPUOffloadPolicy())\n"
+                       "fully_shard(model, offload_policy=CPUOffloadPolicy())\n"
+                       "optimizer = torch.optim.AdamW(model.parameters(), lr=lr)  # after it");
+}
+
+const char *hr__change_code(hr__arena *arena, hr__change change, const hr_plan_model *model,
+                            const hr_plan_settings *to)
+{
+    switch (change) {
+    case HR__CHANGE_ATTENTION:
+        return keep(arena, "model = AutoModel.from_pretrained(name, attn_implementation=\"%s\")",
+                    to->attention == HR_ATTENTION_FLASH ? "flash_attention_2" : "sdpa");
+    case HR__CHANGE_LOSS:
+        return loss_code(arena, to);
+    case HR__CHANGE_PRECISION:
+        return precision_code(arena, to);
+    case HR__CHANGE_OPTIMIZER:
+        return optimizer_code(arena, to->optimizer);
+    case HR__CHANGE_BATCH:
+        return batch_code(arena, to);
+    case HR__CHANGE_CHECKPOINTING:
+        return checkpointing_code(arena, model, to);
+    case HR__CHANGE_SHARDING:
+        return sharding_code(arena, to);
+    case HR__CHANGE_METHOD:
+        return method_code(arena, to);
+    case HR__CHANGE_OFFLOAD:
+        return offload_code(arena, to);
+    case HR__CHANGE_COUNT:
+        break;
+    }
+    return NULL;
+}

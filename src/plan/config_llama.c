@@ -1,0 +1,189 @@
+/* config_llama.c - decoders of Llama's kind: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3,
+ * Mixtral. What differs from one to the next is which fields there are, and their defaults. */
+#include <math.h>
+
+#include "base/error.h"
+#include "plan/config_families.h"
+
+/* ---- what they share ------------------------------------------------------------------------- */
+
+/* num_key_value_heads and head_dim; the latter has a default in some, and follows in the others. */
+static hr_status read_heads(const hr__config *config, uint64_t usual_width, hr__transformer *shape)
+{
+    HR__TRY(
+        hr__config_number_if(config, "num_key_value_heads", 1, HR__MOST_HEADS, &shape->key_heads));
+    HR__TRY(hr__check_multiple(config, "num_attention_heads", shape->heads, "num_key_value_heads",
+                               shape->key_heads));
+    if (hr__config_has(config, "head_dim"))
+        return hr__config_number(config, "head_dim", 1, HR__MOST_WIDTH, &shape->head_width);
+    if (usual_width == 0)
+        return hr__check_heads(config, shape);
+    shape->head_width = usual_width;
+    return HR_OK;
+}
+
+static hr_status read_common(const hr__config *config, uint64_t usual_width, hr__transformer *shape)
+{
+    HR__TRY(hr__read_usual(config, shape));
+    HR__TRY(hr__read_vocabulary(config, shape));
+    HR__TRY(read_heads(config, usual_width, shape));
+    HR__TRY(hr__config_number_if(config, "max_position_embeddings", 1, HR__MOST_POSITIONS,
+                                 &shape->positions));
+    HR__TRY(hr__read_activation(config, "hidden_act", &shape->activation));
+    HR__TRY(hr__read_dropout(config, "attention_dropout", &shape->has_attention_dropout));
+    return hr__config_boolean_if(config, "tie_word_embeddings", &shape->is_tied);
+}
+
+/* `usual` where nothing is said; null is none. */
+static hr_status read_window(const hr__config *config, uint64_t usual, hr__transformer *shape)
+{
+    shape->window = hr__config_is_null(config, "sliding_window") ? 0 : usual;
+    return hr__config_number_if(config, "sliding_window", 1, HR__MOST_POSITIONS, &shape->window);
+}
+
+/* q, k, v and o have one, or none. */
+static hr_status read_attention_bias(const hr__config *config, hr__transformer *shape)
+{
+    HR__TRY(hr__config_boolean_if(config, "attention_bias", &shape->has_query_bias));
+    shape->has_output_bias = shape->has_query_bias;
+    return HR_OK;
+}
+
+/* The part of a head that is rotated; newer files have it among rope_parameters. */
+static hr_status read_rotary(const hr__config *config, double usual, hr__transformer *shape)
+{
+    hr__config inside;
+    double factor = usual;
+    HR__TRY(hr__config_real_if(config, "partial_rotary_factor", 0, 1, &factor));
+    if (hr__config_has_object(config, "rope_parameters")) {
+        HR__TRY(hr__config_object(config, "rope_parameters", &inside));
+        HR__TRY(hr__config_real_if(&inside, "partial_rotary_factor", 0, 1, &factor));
+    }
+    shape->rotary_width = (uint64_t)floor((double)shape->head_width * factor);
+    if (shape->rotary_width > 0)
+        return HR_OK;
+    return hr__config_refuse(config, "partial_rotary_factor", HR_ERR_UNSUPPORTED,
+                             "a part of a head that is one element at least");
+}
+
+/* ---- llama, mistral, qwen2, qwen3 ------------------------------------------------------------ */
+
+typedef enum llama_kind { LLAMA, MISTRAL, QWEN2, QWEN3 } llama_kind;
+
+/* Biases, norms and windows are a matter of the kind more than of the file. */
+static hr_status read_llama_kind(const hr__config *config, llama_kind kind, hr__transformer *shape)
+{
+    bool has_window = kind == MISTRAL;
+    if (kind == LLAMA || kind == QWEN3)
+        HR__TRY(read_attention_bias(config, shape));
+    if (kind == LLAMA)
+        HR__TRY(hr__config_boolean_if(config, "mlp_bias", &shape->has_mlp_bias));
+    if (kind == QWEN2 || kind == QWEN3)
+        HR__TRY(hr__config_boolean_if(config, "use_sliding_window", &has_window));
+    shape->has_query_bias |= kind == QWEN2;
+    shape->has_query_norm = kind == QWEN3;
+    return has_window ? read_window(config, 4096, shape) : HR_OK;
+}
+
+hr_status hr__read_llama(const hr__config *config, hr_plan_model *model)
+{
+    static const char *const names[] = {"llama", "mistral", "qwen2", "qwen3"};
+    hr__transformer *shape = &model->shape;
+    size_t kind = LLAMA;
+    *shape =
+        (hr__transformer){.activation = HR__ACTIVATION_SILU, .is_gated = true, .positions = 2048};
+    HR__TRY(hr__config_choice(config, "model_type", names, 4, &kind));
+    HR__TRY(read_common(config, kind == QWEN3 ? 128 : 0, shape));
+    return read_llama_kind(config, (llama_kind)kind, shape);
+}
+
+/* ---- gemma ----------------------------------------------------------------------------------- */
+
+typedef enum gemma_kind { GEMMA, GEMMA2, GEMMA3 } gemma_kind;
+
+/* Some layers see all, the others a window: every second, every sixth. */
+static hr_status read_gemma_layers(const hr__config *config, gemma_kind kind,
+                                   hr__transformer *shape)
+{
+    if (kind == GEMMA)
+        return HR_OK;
+    shape->has_outer_norms = true;
+    shape->has_query_norm = kind == GEMMA3;
+    shape->has_capped_logits =
+        hr__config_has(config, "final_logit_softcapping") ||
+        (kind == GEMMA2 && !hr__config_is_null(config, "final_logit_softcapping"));
+    shape->window_period = kind == GEMMA2 ? 2 : 6;
+    HR__TRY(hr__config_number_if(config, "sliding_window_pattern", 1, HR__MOST_LAYERS,
+                                 &shape->window_period));
+    return read_window(config, 4096, shape);
+}
+
+hr_status hr__read_gemma(const hr__config *config, hr_plan_model *model)
+{
+    static const char *const names[] = {"gemma", "gemma2", "gemma3_text"};
+    hr__transformer *shape = &model->shape;
+    size_t kind = GEMMA;
+    *shape = (hr__transformer){.activation = HR__ACTIVATION_GELU,
+                               .is_gated = true,
+                               .is_tied = true,
+                               .positions = 8192,
+                               .has_fp32_norm_weights = true,
+                               .has_scaled_embedding = true};
+    HR__TRY(hr__config_choice(config, "model_type", names, 3, &kind));
+    HR__TRY(read_common(config, 256, shape));
+    HR__TRY(hr__read_activation(config, "hidden_activation", &shape->activation));
+    HR__TRY(read_attention_bias(config, shape));
+    return read_gemma_layers(config, (gemma_kind)kind, shape);
+}
+
+/* ---- phi, phi3 ------------------------------------------------------------------------------- */
+
+hr_status hr__read_phi(const hr__config *config, hr_plan_model *model)
+{
+    hr__transformer *shape = &model->shape;
+    *shape = (hr__transformer){.activation = HR__ACTIVATION_GELU_NEW,
+                               .positions = 2048,
+                               .has_query_bias = true,
+                               .has_output_bias = true,
+                               .has_mlp_bias = true};
+    HR__TRY(read_common(config, 0, shape));
+    HR__TRY(read_rotary(config, 0.5, shape));
+    HR__TRY(hr__read_dropout(config, "embd_pdrop", &shape->has_embedding_dropout));
+    HR__TRY(hr__read_dropout(config, "resid_pdrop", &shape->has_residual_dropout));
+    HR__TRY(hr__config_refuse_true(config, "qk_layernorm"));
+    return hr__config_refuse_true(config, "tie_word_embeddings");
+}
+
+hr_status hr__read_phi3(const hr__config *config, hr_plan_model *model)
+{
+    hr__transformer *shape = &model->shape;
+    *shape = (hr__transformer){.activation = HR__ACTIVATION_SILU,
+                               .is_gated = true,
+                               .positions = 4096,
+                               .has_packed_weights = true};
+    HR__TRY(read_common(config, 0, shape));
+    HR__TRY(read_rotary(config, 1.0, shape));
+    HR__TRY(hr__read_dropout(config, "resid_pdrop", &shape->has_residual_dropout));
+    return read_window(config, 0, shape);
+}
+
+/* ---- mixtral --------------------------------------------------------------------------------- */
+
+static hr_status read_experts(const hr__config *config, hr__transformer *shape)
+{
+    HR__TRY(hr__config_number(config, "num_local_experts", 1, HR__MOST_EXPERTS, &shape->experts));
+    shape->experts_per_token = shape->experts < 2 ? shape->experts : 2;
+    return hr__config_number_if(config, "num_experts_per_tok", 1, shape->experts,
+                                &shape->experts_per_token);
+}
+
+hr_status hr__read_mixtral(const hr__config *config, hr_plan_model *model)
+{
+    hr__transformer *shape = &model->shape;
+    *shape =
+        (hr__transformer){.activation = HR__ACTIVATION_SILU, .is_gated = true, .positions = 4096};
+    HR__TRY(read_common(config, 0, shape));
+    HR__TRY(read_experts(config, shape));
+    HR__TRY(hr__config_refuse_true(config, "output_router_logits"));
+    return read_window(config, 0, shape);
+}

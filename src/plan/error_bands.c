@@ -1,0 +1,78 @@
+/* error_bands.c - the measured cases that are like a plan.
+ *
+ * Settings are of the same kind if they run the same code: bf16 and fp16 differ in numbers, not in
+ * bytes; the variants of AdamW keep the same state, and so on. */
+#include "plan/error_bands.h"
+
+#include <string.h>
+
+static hr_precision precision_kind(hr_precision precision)
+{
+    switch (precision) {
+    case HR_PRECISION_TF32:
+        return HR_PRECISION_FP32;
+    case HR_PRECISION_AMP_FP16:
+        return HR_PRECISION_AMP_BF16;
+    case HR_PRECISION_FP16:
+        return HR_PRECISION_BF16;
+    default:
+        return precision;
+    }
+}
+
+static hr_optimizer optimizer_kind(hr_optimizer optimizer)
+{
+    switch (optimizer) {
+    case HR_OPTIMIZER_SGD_MOMENTUM:
+        return HR_OPTIMIZER_SGD;
+    case HR_OPTIMIZER_ADAMW_FUSED:
+    case HR_OPTIMIZER_ADAMW_LOOP:
+        return HR_OPTIMIZER_ADAMW;
+    default:
+        return optimizer;
+    }
+}
+
+static bool has_same_states(const hr__measured_case *found, const hr_plan_settings *settings)
+{
+    bool has_optimizer = settings->mode == HR_PLAN_MODE_TRAIN;
+    return precision_kind(found->precision) == precision_kind(settings->precision) &&
+           (!has_optimizer ||
+            optimizer_kind(found->optimizer) == optimizer_kind(settings->optimizer)) &&
+           found->has_master_weights == settings->has_master_weights &&
+           found->offload == settings->offload && found->sharding == settings->sharding;
+}
+
+static bool has_same_activations(const hr__measured_case *found, const hr_plan_settings *settings)
+{
+    return found->mode == settings->mode && found->checkpointing == settings->checkpointing &&
+           found->attention == settings->attention &&
+           found->has_chunks == (settings->loss_chunks > 1) &&
+           found->has_lora == (settings->lora_rank > 0) &&
+           found->is_quantized == settings->is_quantized &&
+           found->is_generating == (settings->generate > 0);
+}
+
+hr__error_band hr__error_band_among(const hr__measured_case *cases, size_t case_count,
+                                    const char *family, const hr_plan_settings *settings)
+{
+    hr__error_band band = {.case_count = 0};
+    bool is_one_gpu = settings->gpus <= 1; /* more were never measured */
+    for (size_t i = 0; is_one_gpu && i < case_count; i++) {
+        const hr__measured_case *found = &cases[i];
+        if (strcmp(found->family, family) != 0 || !has_same_states(found, settings) ||
+            !has_same_activations(found, settings))
+            continue;
+        if (band.case_count == 0 || found->error < band.low)
+            band.low = found->error;
+        if (band.case_count == 0 || found->error > band.high)
+            band.high = found->error;
+        band.case_count++;
+    }
+    return band;
+}
+
+hr__error_band hr__error_band_of(const char *family, const hr_plan_settings *settings)
+{
+    return hr__error_band_among(hr__measured_cases, hr__measured_case_count, family, settings);
+}

@@ -1,0 +1,288 @@
+/* model_open.c - from what was asked for to a model: a built-in name, a file, a folder.
+ *
+ * A name comes first, so that `gpt2` means the same wherever one stands; a folder of that name is
+ * ./gpt2. A file is JSON with a "model_type", or a list of "layers". What is no model's
+ * configuration is told by its fields, since the neighbours of config.json are given by mistake
+ * again and again. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "headroom/plan.h"
+
+#include "base/byte_buffer.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/nearest_name.h"
+#include "plan/config_families.h"
+#include "plan/config_read.h"
+#include "plan/layers.h"
+#include "plan/plan_model.h"
+
+#define MOST_ARENA_BYTES ((size_t)64 << 20)
+
+static const hr__family *const families[] = {
+    &hr__family_gpt2,    &hr__family_llama, &hr__family_gemma, &hr__family_phi, &hr__family_phi3,
+    &hr__family_mixtral, &hr__family_bert,  &hr__family_t5,    &hr__family_vit,
+};
+
+enum { FAMILY_COUNT = sizeof families / sizeof families[0], MOST_TYPES = 64 };
+
+/* ---- making and closing ---------------------------------------------------------------------- */
+
+static hr_status make_model(const char *name, hr_plan_model **out)
+{
+    hr_plan_model *model = hr__host_alloc_zeroed(1, sizeof *model);
+    if (model == NULL)
+        return hr__fail_host_memory(sizeof *model, "a model");
+    hr__arena_init(&model->arena, MOST_ARENA_BYTES);
+    model->name = hr__arena_copy(&model->arena, name, strlen(name));
+    if (model->name == NULL) {
+        hr_plan_model_close(model);
+        return hr__fail_host_memory(strlen(name), "a model's name");
+    }
+    *out = model;
+    return HR_OK;
+}
+
+void hr_plan_model_close(hr_plan_model *model)
+{
+    if (model == NULL)
+        return;
+    hr__arena_deinit(&model->arena);
+    hr__host_free(model);
+}
+
+hr_status hr__plan_model_note(hr_plan_model *model, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    if (model->note_count == HR__MODEL_MOST_NOTES)
+        return HR_OK;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *note = hr__arena_copy(&model->arena, text, strlen(text));
+    if (note == NULL)
+        return hr__fail_host_memory(strlen(text), "a note on a model");
+    model->notes[model->note_count++] = note;
+    return HR_OK;
+}
+
+/* ---- what the file is of --------------------------------------------------------------------- */
+
+static size_t list_types(const char *types[MOST_TYPES])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < FAMILY_COUNT; i++)
+        for (size_t j = 0; families[i]->model_types[j] != NULL && count < MOST_TYPES; j++)
+            types[count++] = families[i]->model_types[j];
+    return count;
+}
+
+static const hr__family *find_family(const char *type)
+{
+    for (size_t i = 0; i < FAMILY_COUNT; i++)
+        for (size_t j = 0; families[i]->model_types[j] != NULL; j++)
+            if (strcmp(families[i]->model_types[j], type) == 0)
+                return families[i];
+    return NULL;
+}
+
+/* Fields by which the neighbours of config.json are known, and what to say of each. */
+static const struct neighbour {
+    const char *field, *what;
+} neighbours[] = {
+    {"tokenizer_class", "a tokenizer's configuration; the model's is config.json"},
+    {"added_tokens", "a tokenizer; the model's configuration is config.json"},
+    {"peft_type", "an adapter's configuration; plan its base model, with LoRA"},
+    {"weight_map", "an index of weights; the model's configuration is config.json"},
+    {"_from_model_config", "a configuration of generation; the model's is config.json"},
+    {"image_processor_type", "an image processor's configuration; the model's is config.json"},
+    {"feature_extractor_type", "a feature extractor's configuration; the model's is config.json"},
+    {"_class_name", "a configuration of diffusers, which the planner does not know"},
+    {"zero_optimization", "a configuration of DeepSpeed; the model's is config.json"},
+    {"segments", "a memory snapshot; headroom stats and doctor read those"},
+};
+
+static hr_status refuse_without_type(const hr__config *config)
+{
+    for (size_t i = 0; i < sizeof neighbours / sizeof neighbours[0]; i++)
+        if (hr__config_has(config, neighbours[i].field))
+            return hr__fail(HR_ERR_CORRUPT_FILE,
+                            "no model's configuration: model_type is missing, and %s says that "
+                            "this is %s",
+                            neighbours[i].field, neighbours[i].what);
+    return hr__fail(HR_ERR_CORRUPT_FILE,
+                    "no model's configuration: model_type is missing, which every config.json of "
+                    "transformers has");
+}
+
+static hr_status refuse_type(const hr__config *config)
+{
+    const char *types[MOST_TYPES];
+    size_t place = 0, count = list_types(types);
+    return hr__config_choice(config, "model_type", types, count, &place);
+}
+
+/* ---- what is planned, and what the file asks for beside it ----------------------------------- */
+
+/* The class whose forward pass is planned. */
+static const struct planned_class {
+    const char *model_type, *name;
+} planned_classes[] = {
+    {"gpt2", "GPT2LMHeadModel"},
+    {"llama", "LlamaForCausalLM"},
+    {"mistral", "MistralForCausalLM"},
+    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"},
+    {"gemma", "GemmaForCausalLM"},
+    {"gemma2", "Gemma2ForCausalLM"},
+    {"gemma3_text", "Gemma3ForCausalLM"},
+    {"phi", "PhiForCausalLM"},
+    {"phi3", "Phi3ForCausalLM"},
+    {"mixtral", "MixtralForCausalLM"},
+    {"bert", "BertForMaskedLM"},
+    {"roberta", "RobertaForMaskedLM"},
+    {"t5", "T5ForConditionalGeneration"},
+    {"vit", "ViTForImageClassification"},
+};
+
+static hr_status note_class(const hr__config *config, const char *type, hr_plan_model *model)
+{
+    const char *asked = hr__config_first_text(config, "architectures");
+    for (size_t i = 0; i < sizeof planned_classes / sizeof planned_classes[0]; i++) {
+        const char *planned = planned_classes[i].name;
+        if (strcmp(planned_classes[i].model_type, type) != 0)
+            continue;
+        if (asked == NULL || strcmp(asked, planned) == 0)
+            return HR_OK;
+        return hr__plan_model_note(model, "planned as %s; the configuration names %.80s", planned,
+                                   asked);
+    }
+    return HR_OK;
+}
+
+static hr_status note_what_is_left_out(const hr__config *config, const char *type,
+                                       hr_plan_model *model)
+{
+    HR__TRY(note_class(config, type, model));
+    if (hr__config_has(config, "quantization_config"))
+        HR__TRY(hr__plan_model_note(model,
+                                    "quantization_config is passed over: weights are planned in "
+                                    "the precision that the settings say"));
+    return HR_OK;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static hr_status read_model(const hr__config *config, hr_plan_model *model)
+{
+    const char *type = NULL;
+    HR__TRY(hr__config_text_if(config, "model_type", &type));
+    if (type == NULL && hr__config_has_list(config, "layers"))
+        return hr__read_layers(config, model);
+    if (type == NULL)
+        return refuse_without_type(config);
+    model->family = find_family(type);
+    if (model->family == NULL)
+        return refuse_type(config);
+    HR__TRY(model->family->read(config, model));
+    return note_what_is_left_out(config, type, model);
+}
+
+/* Takes the file over. */
+static hr_status open_config(hr__config_file *file, const char *name, hr_plan_model **out)
+{
+    hr_plan_model *model = NULL;
+    const hr__config config = hr__config_root(file);
+    hr_status status = make_model(name, &model);
+    if (status == HR_OK)
+        status = read_model(&config, model);
+    hr__config_close(file);
+    if (status == HR_OK)
+        *out = model;
+    else
+        hr_plan_model_close(model);
+    return status;
+}
+
+hr_status hr__plan_model_open_memory(const void *bytes, size_t size_bytes, hr_plan_model **out)
+{
+    hr__config_file *file;
+    HR__TRY(hr__config_open_memory(bytes, size_bytes, &file));
+    return open_config(file, "(memory)", out);
+}
+
+static hr_status open_file(const char *path, const char *name, hr_plan_model **out)
+{
+    hr__config_file *file;
+    HR__TRY(hr__config_open(path, &file));
+    return open_config(file, name, out);
+}
+
+static hr_status open_folder(const char *folder, hr_plan_model **out)
+{
+    struct stat found;
+    hr__byte_buffer path;
+    hr__byte_buffer_init(&path);
+    hr__append_format(&path, "%s/config.json", folder);
+    hr_status status;
+    if (hr__byte_buffer_has_failed(&path))
+        status = hr__fail_host_memory(strlen(folder), "a path");
+    else if (stat(hr__byte_buffer_text(&path), &found) != 0 && errno == ENOENT)
+        status = hr__fail(HR_ERR_FILE, "%s: the folder holds no config.json", folder);
+    else
+        status = open_file(hr__byte_buffer_text(&path), folder, out);
+    hr__byte_buffer_deinit(&path);
+    return status;
+}
+
+static hr_status refuse_name(const char *name)
+{
+    const char *names[256];
+    size_t count = 0;
+    for (const hr_plan_known_model *known; count < 256 && (known = hr_plan_known(count)) != NULL;)
+        names[count++] = known->name;
+    const char *nearest = hr__nearest_name(name, names, count);
+    if (nearest != NULL)
+        return hr__fail(HR_ERR_FILE, "%s: neither a built-in model nor a file; did you mean '%s'?",
+                        name, nearest);
+    return hr__fail(HR_ERR_FILE, "%s: neither a built-in model nor a file", name);
+}
+
+static hr_status open_known(const char *name, hr_plan_model **out, bool *is_known)
+{
+    hr_plan_model found = {.name = NULL}, *model;
+    *is_known = hr__zoo_find(name, &found);
+    if (!*is_known)
+        return HR_OK;
+    HR__TRY(make_model(name, &model));
+    found.arena = model->arena;
+    found.name = model->name;
+    *model = found;
+    *out = model;
+    return HR_OK;
+}
+
+hr_status hr_plan_model_open(const char *name_or_path, hr_plan_model **out)
+{
+    struct stat found;
+    bool is_known = false;
+    if (name_or_path == NULL || name_or_path[0] == '\0' || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected a model's name or a path, and a place for the model");
+    HR__TRY(open_known(name_or_path, out, &is_known));
+    if (is_known)
+        return HR_OK;
+    if (strcmp(name_or_path, "-") == 0)
+        return open_file("-", "standard input", out);
+    const bool is_there = stat(name_or_path, &found) == 0;
+    if (!is_there && errno == ENOENT)
+        return refuse_name(name_or_path);
+    if (is_there && S_ISDIR(found.st_mode))
+        return open_folder(name_or_path, out);
+    return open_file(name_or_path, name_or_path, out);
+}

@@ -1,0 +1,165 @@
+/* model_phi.c - Phi-1, Phi-1.5 and Phi-2, after transformers' modeling_phi.py: attention and MLP
+ * read the same norm, and only a part of each head is rotated. */
+#include "plan/config_families.h"
+#include "plan/plan_run.h"
+
+typedef struct phi_layer {
+    hr__norm_module norm;
+    hr__linear_module query, key, value, output, inner, outer;
+} phi_layer;
+
+typedef struct phi_modules {
+    hr__tensor tokens;
+    phi_layer *layers;
+    hr__norm_module last_norm;
+    hr__linear_module head;
+    hr__tensor cosine, sine, mask; /* during a forward pass */
+} phi_modules;
+
+static uint64_t rotary_width(const hr__transformer *shape)
+{
+    return shape->rotary_width > 0 ? shape->rotary_width : shape->head_width;
+}
+
+static void build_layer(hr__plan_run *run, phi_layer *layer)
+{
+    const hr__transformer *shape = &run->model->shape;
+    uint64_t hidden = shape->hidden, wide = shape->heads * shape->head_width;
+    uint64_t narrow = shape->key_heads * shape->head_width;
+    layer->query = hr__make_linear(run, "q_proj", hidden, wide, true, HR__LINEAR_ADAPTED);
+    layer->key = hr__make_linear(run, "k_proj", hidden, narrow, true, HR__LINEAR_PLAIN);
+    layer->value = hr__make_linear(run, "v_proj", hidden, narrow, true, HR__LINEAR_ADAPTED);
+    layer->output = hr__make_linear(run, "dense", wide, hidden, true, HR__LINEAR_PLAIN);
+    layer->inner = hr__make_linear(run, "fc1", hidden, shape->inner, true, HR__LINEAR_PLAIN);
+    layer->outer = hr__make_linear(run, "fc2", shape->inner, hidden, true, HR__LINEAR_PLAIN);
+    layer->norm = hr__make_norm(run, "input_layernorm", hidden, true);
+}
+
+static void build(hr__plan_run *run)
+{
+    const hr__transformer *shape = &run->model->shape;
+    phi_modules *modules = hr__run_alloc(run, 1, sizeof *modules);
+    run->modules = modules;
+    modules->tokens = hr__make_table(run, shape->vocabulary, shape->hidden);
+    modules->layers = hr__run_alloc(run, shape->layers, sizeof *modules->layers);
+    for (uint64_t i = 0; i < shape->layers && hr__tape_status(run->tape) == HR_OK; i++)
+        build_layer(run, &modules->layers[i]);
+    modules->last_norm = hr__make_norm(run, "final_layernorm", shape->hidden, true);
+    modules->head =
+        hr__make_linear(run, "lm_head", shape->hidden, shape->vocabulary, true, HR__LINEAR_HEAD);
+}
+
+static hr__tensor rotate(hr__plan_run *run, hr__tensor x)
+{
+    const hr__transformer *shape = &run->model->shape;
+    const phi_modules *modules = run->modules;
+    return hr__rotate_part(run->tape, x, modules->cosine, modules->sine, rotary_width(shape),
+                           shape->head_width);
+}
+
+static hr__tensor attend(hr__plan_run *run, const phi_layer *layer, hr__tensor x)
+{
+    const hr__transformer *shape = &run->model->shape;
+    const phi_modules *modules = run->modules;
+    const hr__attention_shape attention = {.batch = run->settings->batch,
+                                           .heads = shape->heads,
+                                           .key_heads = shape->key_heads,
+                                           .length = run->settings->sequence,
+                                           .key_length = run->settings->sequence,
+                                           .width = shape->head_width,
+                                           .has_dropout =
+                                               run->is_training && shape->has_attention_dropout,
+                                           .is_causal = true};
+    hr__tape *tape = run->tape;
+    hr__enter(tape, "attention", -1);
+    hr__tensor query = hr__apply_linear(run, x, &layer->query);
+    hr__tensor key = hr__apply_linear(run, x, &layer->key);
+    hr__tensor value = hr__apply_linear(run, x, &layer->value);
+    hr__rebind(tape, &query, rotate(run, query));
+    hr__rebind(tape, &key, rotate(run, key));
+    hr__tensor result = hr__apply_attention(run, query, key, value, modules->mask, &attention);
+    hr__rebind(tape, &result, hr__apply_linear(run, result, &layer->output));
+    hr__drop(tape, &value);
+    hr__drop(tape, &key);
+    hr__drop(tape, &query);
+    hr__leave(tape);
+    return result;
+}
+
+static hr__tensor apply_mlp(hr__plan_run *run, const phi_layer *layer, hr__tensor x)
+{
+    hr__tape *tape = run->tape;
+    hr__enter(tape, "mlp", -1);
+    hr__tensor fed = hr__apply_linear(run, x, &layer->inner);
+    hr__rebind(tape, &fed, hr__apply_activation(run, fed));
+    hr__rebind(tape, &fed, hr__apply_linear(run, fed, &layer->outer));
+    hr__leave(tape);
+    return fed;
+}
+
+/* dropout(attention(norm(x))) + dropout(mlp(norm(x))) + x */
+static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
+{
+    const phi_layer *layer = place;
+    bool has_dropout = run->model->shape.has_residual_dropout;
+    hr__tape *tape = run->tape;
+    hr__tensor normal = hr__apply_layer_norm(run, x, &layer->norm);
+    hr__tensor attended = attend(run, layer, normal);
+    hr__rebind(tape, &attended, hr__apply_dropout(run, attended, has_dropout));
+    hr__tensor fed = apply_mlp(run, layer, normal);
+    hr__rebind(tape, &fed, hr__apply_dropout(run, fed, has_dropout));
+    hr__tensor sum = hr__add(tape, attended, fed);
+    hr__tensor made = hr__add(tape, sum, x);
+    hr__drop(tape, &sum);
+    hr__drop(tape, &fed);
+    hr__drop(tape, &attended);
+    hr__drop(tape, &normal);
+    return made;
+}
+
+static void make_tables(hr__plan_run *run, phi_modules *modules)
+{
+    uint64_t length = run->settings->sequence;
+    uint64_t elements = hr__times(run->tape, length, rotary_width(&run->model->shape));
+    modules->cosine = hr__tensor_new(run->tape, elements, run->dtype);
+    modules->sine = hr__tensor_new(run->tape, elements, run->dtype);
+    modules->mask = hr__make_causal_mask(run, length);
+}
+
+static hr__tensor forward(hr__plan_run *run)
+{
+    const hr__transformer *shape = &run->model->shape;
+    phi_modules *modules = run->modules;
+    const hr_plan_settings *settings = run->settings;
+    hr__tape *tape = run->tape;
+    uint64_t rows = hr__times(tape, settings->batch, settings->sequence);
+    hr__tensor ids = hr__make_ids(run, settings->batch, settings->sequence);
+    hr__tensor tokens = hr__embedding(tape, ids, modules->tokens, shape->hidden);
+    make_tables(run, modules);
+    hr__rebind(tape, &tokens, hr__apply_dropout(run, tokens, shape->has_embedding_dropout));
+    hr__tensor x = hr__hold(tape, tokens);
+    x = hr__run_blocks(run, block, modules->layers, sizeof *modules->layers, shape->layers, x);
+    hr__rebind(tape, &x, hr__apply_layer_norm(run, x, &modules->last_norm));
+    hr__drop_with_graph(tape, modules->mask);
+    hr__drop_with_graph(tape, modules->sine);
+    hr__drop_with_graph(tape, modules->cosine);
+    hr__drop(tape, &tokens);
+    hr__tensor result = hr__apply_head(run, x, &modules->head, rows, true);
+    hr__drop(tape, &ids);
+    return result;
+}
+
+static uint64_t usual_length(const hr_plan_model *model)
+{
+    return model->shape.positions;
+}
+
+const hr__family hr__family_phi = {
+    .name = "phi",
+    .model_types = (const char *const[]){"phi", NULL},
+    .usual_length = usual_length,
+    .read = hr__read_phi,
+    .build = build,
+    .forward = forward,
+    .generate = hr__generate,
+};

@@ -1,0 +1,21 @@
+/* plan_device.h - from what PyTorch allocates to what a process takes of a card. */
+#ifndef HR_PLAN_PLAN_DEVICE_H
+#define HR_PLAN_PLAN_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "headroom/plan.h"
+#include "plan/error_bands.h"
+
+/* CUDA's context and kernels, and NCCL's buffers where there are several GPUs. */
+uint64_t hr__context_bytes(const hr_plan_settings *settings);
+
+/* What a process with that peak takes, where nobody replayed it. */
+uint64_t hr__device_bytes(uint64_t peak_allocated_bytes, const hr_plan_settings *settings);
+
+/* The same, if the prediction is as far off as in the worst measured case. */
+uint64_t hr__device_bytes_at_worst(uint64_t peak_allocated_bytes, const hr_plan_settings *settings,
+                                   hr__error_band band);
+
+#endif /* HR_PLAN_PLAN_DEVICE_H */

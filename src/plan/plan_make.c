@@ -1,0 +1,353 @@
+/* plan_make.c - what a run on the tape came to, as a plan that its caller keeps.
+ *
+ * One run is written down (plan_events.h) and asked for everything: the peak and where it was, what
+ * the forward pass leaves, what allocators make of it. Then others are tried (search.h). */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "headroom/plan.h"
+
+#include "base/arena.h"
+#include "base/byte_buffer.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/human_units.h"
+#include "plan/error_bands.h"
+#include "plan/plan_choices.h"
+#include "plan/plan_device.h"
+#include "plan/plan_events.h"
+#include "plan/plan_moments.h"
+#include "plan/plan_notes.h"
+#include "plan/plan_reserved.h"
+#include "plan/search.h"
+#include "plan/settings_check.h"
+
+typedef struct plan_holder {
+    hr_plan plan; /* first: what the caller has is a pointer to it */
+    hr__arena arena;
+} plan_holder;
+
+void hr_plan_free(hr_plan *plan)
+{
+    plan_holder *holder = (plan_holder *)plan;
+    if (holder == NULL)
+        return;
+    hr__arena_deinit(&holder->arena);
+    hr__host_free(holder);
+}
+
+static hr_status no_memory(void)
+{
+    return hr__fail_host_memory(sizeof(plan_holder), "a plan");
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static hr_status
+keep_text(plan_holder *holder, const char **out, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    size_t kept = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+    *out = hr__arena_copy(&holder->arena, text, kept);
+    return *out == NULL ? no_memory() : HR_OK;
+}
+
+/* "layer 11 / mlp / act", without the outermost, which is the phase. */
+static hr_status keep_place(plan_holder *holder, const hr__tape *tape, uint32_t place)
+{
+    enum { DEEPEST = 16 };
+    uint32_t path[DEEPEST];
+    size_t depth = 0;
+    hr__byte_buffer text;
+    for (; place != UINT32_MAX && depth < DEEPEST; place = hr__tape_place(tape, place).parent)
+        path[depth++] = place;
+    hr__byte_buffer_init(&text);
+    for (size_t i = depth > 0 ? depth - 1 : 0; i > 0; i--) {
+        const hr__place scope = hr__tape_place(tape, path[i - 1]);
+        hr__append_format(&text, "%s%s", hr__byte_buffer_size(&text) > 0 ? " / " : "", scope.name);
+        if (scope.number >= 0)
+            hr__append_format(&text, " %" PRId64, scope.number);
+    }
+    hr_status status =
+        hr__byte_buffer_has_failed(&text)
+            ? no_memory()
+            : keep_text(holder, &holder->plan.peak_place, "%s", hr__byte_buffer_text(&text));
+    hr__byte_buffer_deinit(&text);
+    return status;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static const char *phase_name(const hr__plan_events *events, const hr__plan_origin *peak)
+{
+    static const char *const phases[HR__PHASE_COUNT] = {"forward", "backward", "optimizer step"};
+    if (events->peaks.is_generation)
+        return "generation";
+    if (peak->pass == HR__PLAN_PASS_AGAIN)
+        return "recomputation";
+    if (peak->use == HR__USE_LOSS || hr__plan_is_inside(events->places, peak->place, "loss"))
+        return "loss";
+    return phases[events->peaks.phase];
+}
+
+static hr_status keep_parts(plan_holder *holder, const hr__tape_peak *peak)
+{
+    static const char *const names[HR__USE_COUNT] = {
+        "weights", "gradients", "optimizer", "activations", "loss", "backward", "workspace", "data",
+    };
+    hr_part *parts =
+        hr__arena_alloc_array(&holder->arena, HR__USE_COUNT, sizeof *parts, sizeof(uint64_t));
+    if (parts == NULL)
+        return no_memory();
+    for (size_t i = 0; i < HR__USE_COUNT; i++)
+        parts[i] = (hr_part){names[i], peak->parts[i]};
+    holder->plan.parts = parts;
+    holder->plan.part_count = HR__USE_COUNT;
+    return HR_OK;
+}
+
+static hr_status keep_layers(plan_holder *holder, const uint64_t kept_bytes[HR__LAYER_COUNT])
+{
+    hr_part *parts =
+        hr__arena_alloc_array(&holder->arena, HR__LAYER_COUNT, sizeof *parts, sizeof(uint64_t));
+    size_t count = 0;
+    if (parts == NULL)
+        return no_memory();
+    for (hr__layer_kind kind = 0; kind < HR__LAYER_COUNT; kind++)
+        if (kept_bytes[kind] > 0)
+            parts[count++] = (hr_part){hr__layer_kind_name(kind), kept_bytes[kind]};
+    holder->plan.layer_parts = parts;
+    holder->plan.layer_part_count = count;
+    return HR_OK;
+}
+
+static void fill_peaks(hr_plan *plan, const hr__plan_peaks *peaks)
+{
+    plan->parameters = peaks->parameters;
+    plan->trained_parameters = peaks->trained_parameters;
+    plan->peak_allocated_bytes = peaks->peak.live_bytes;
+    plan->first_step_peak_bytes = peaks->first_step_bytes;
+    plan->after_forward_bytes = peaks->after_forward_bytes;
+    plan->after_backward_bytes = peaks->after_backward_bytes;
+    plan->after_step_bytes = peaks->after_step_bytes;
+    for (size_t i = 0; i < HR__PHASE_COUNT; i++) {
+        uint64_t bytes = peaks->phase_peaks[i].live_bytes;
+        plan->phase_peaks[i] = bytes > 0 ? bytes : HR_UNKNOWN;
+    }
+}
+
+static hr_status fill_run(plan_holder *holder, const hr__plan_events *events)
+{
+    hr__plan_moments moments;
+    HR__TRY(hr__plan_moments_find(events, &moments));
+    fill_peaks(&holder->plan, &events->peaks);
+    holder->plan.peak_phase = phase_name(events, &moments.peak);
+    HR__TRY(keep_place(holder, events->places, moments.peak.place));
+    HR__TRY(keep_parts(holder, &events->peaks.peak));
+    return keep_layers(holder, moments.kept_bytes);
+}
+
+/* ---- the card -------------------------------------------------------------------------------- */
+
+/* More than any card has; what an allocator would make of it is nobody's question. */
+#define MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
+
+static hr_status fill_reserved(hr_plan *plan, const hr__plan_events *events, bool without_replay)
+{
+    hr__plan_replayed replayed;
+    for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
+        plan->reserved_bytes[i] = HR_UNKNOWN;
+    if (without_replay || plan->peak_allocated_bytes > MOST_REPLAYED_BYTES)
+        return HR_OK;
+    HR__TRY(hr__plan_replay_events(events, &replayed));
+    memcpy(plan->reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);
+    return HR_OK;
+}
+
+static hr_status fill_error(plan_holder *holder, const hr_plan_model *model, hr__error_band band)
+{
+    hr_plan *plan = &holder->plan;
+    plan->has_error_band = band.case_count > 0;
+    plan->error_low = band.low;
+    plan->error_high = band.high;
+    if (plan->has_error_band)
+        return keep_text(holder, &plan->error_basis,
+                         "%zu case%s of the family %s with settings of this kind", band.case_count,
+                         band.case_count == 1 ? "" : "s", model->family->name);
+    return keep_text(holder, &plan->error_basis,
+                     "no case of the family %s with settings of this kind was measured",
+                     model->family->name);
+}
+
+/* What is left of a card, or missing. */
+static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
+{
+    uint64_t distance = card_bytes > used_bytes ? card_bytes - used_bytes : used_bytes - card_bytes;
+    int64_t margin = distance > INT64_MAX ? INT64_MAX : (int64_t)distance;
+    return card_bytes > used_bytes ? margin : -margin;
+}
+
+/* PyTorch holds more than it uses as long as there is room, and gives that back when there is not:
+ * what fits is decided by what it uses. */
+static void judge(hr_plan *plan, hr__error_band band, uint64_t outside_bytes)
+{
+    const uint64_t card_bytes = plan->settings.card_bytes;
+    uint64_t used = hr__device_bytes(plan->peak_allocated_bytes, &plan->settings) + outside_bytes;
+    uint64_t worst = hr__device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band) +
+                     outside_bytes;
+    plan->context_bytes = hr__context_bytes(&plan->settings);
+    plan->is_card_known = card_bytes > 0;
+    plan->fits = plan->is_card_known && worst <= card_bytes;
+    plan->peak_device_bytes = plan->reserved_bytes[0] == HR_UNKNOWN
+                                  ? used
+                                  : plan->reserved_bytes[0] + plan->context_bytes + outside_bytes;
+    if (plan->fits && plan->peak_device_bytes > card_bytes)
+        plan->peak_device_bytes = card_bytes;
+    if (plan->is_card_known)
+        plan->margin_bytes = margin_of(card_bytes, plan->peak_device_bytes);
+}
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+enum { MOST_NOTES = HR__SETTINGS_MOST_NOTES + HR__PLAN_MOST_NOTES + HR__MODEL_MOST_NOTES + 1 };
+
+static hr_status make_room_for_notes(plan_holder *holder)
+{
+    const char **room =
+        hr__arena_alloc_array(&holder->arena, MOST_NOTES, sizeof *room, sizeof(char *));
+    holder->plan.notes = room;
+    return room == NULL ? no_memory() : HR_OK;
+}
+
+static hr_status add_note(plan_holder *holder, const char *text)
+{
+    const char **notes = (const char **)holder->plan.notes; /* made above, not yet handed out */
+    return keep_text(holder, &notes[holder->plan.note_count++], "%s", text);
+}
+
+static hr_status keep_notes(plan_holder *holder, const hr_plan_model *model)
+{
+    const char *notes[HR__SETTINGS_MOST_NOTES + HR__PLAN_MOST_NOTES];
+    HR__TRY(make_room_for_notes(holder));
+    size_t count = hr__settings_notes(model, &holder->plan.settings, notes);
+    count += hr__plan_notes(model, &holder->plan.settings, notes + count);
+    for (size_t i = 0; i < count; i++)
+        HR__TRY(add_note(holder, notes[i]));
+    for (size_t i = 0; i < model->note_count; i++)
+        HR__TRY(add_note(holder, model->notes[i]));
+    return HR_OK;
+}
+
+/* ---- choices --------------------------------------------------------------------------------- */
+
+/* The head's products, as a part of all. */
+static double head_share(const hr_plan_model *model, const hr_plan *plan)
+{
+    double head = (double)model->shape.vocabulary * (double)model->shape.hidden;
+    return plan->parameters == 0 || head > (double)plan->parameters
+               ? 1
+               : head / (double)plan->parameters;
+}
+
+static hr_status note_hopeless(plan_holder *holder, const hr__search_result *result)
+{
+    char text[256], size[HR__SIZE_TEXT_BYTES];
+    if (result->tried_count == 0)
+        return add_note(holder, "it does not fit this card, and there is no other setting to try");
+    snprintf(text, sizeof text,
+             "no change that goes with these settings makes it fit this card: the least that was "
+             "found takes %s",
+             hr__format_size(result->least_device_bytes, size));
+    return add_note(holder, text);
+}
+
+static hr_status fill_choices(plan_holder *holder, const hr_plan_model *model)
+{
+    hr_plan *plan = &holder->plan;
+    hr__search_result result;
+    double share = head_share(model, plan);
+    if (plan->is_card_known)
+        HR__TRY(hr__largest_batch(model, &plan->settings, &plan->largest_batch));
+    HR__TRY(hr__search(model, &plan->settings, share, &result));
+    plan->choices = hr__plan_choices_make(&holder->arena, model, &plan->settings, share, &result);
+    if (plan->choices == NULL)
+        return no_memory();
+    plan->choice_count = result.found_count;
+    return plan->is_card_known && !plan->fits && result.found_count == 0
+               ? note_hopeless(holder, &result)
+               : HR_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static hr_plan_options read_options(const hr_plan_options *options)
+{
+    hr_plan_options read = {.struct_size = sizeof read};
+    if (options != NULL)
+        memcpy(&read, options,
+               options->struct_size < sizeof read ? options->struct_size : sizeof read);
+    return read;
+}
+
+static hr_status fill_from_events(plan_holder *holder, const hr_plan_model *model,
+                                  const hr__plan_events *events, bool without_replay)
+{
+    hr__error_band band = hr__error_band_of(model->family->name, &holder->plan.settings);
+    HR__TRY(fill_run(holder, events));
+    HR__TRY(fill_reserved(&holder->plan, events, without_replay));
+    HR__TRY(fill_error(holder, model, band));
+    judge(&holder->plan, band, events->peaks.outside_bytes);
+    return HR_OK;
+}
+
+static hr_status run_and_fill(plan_holder *holder, const hr_plan_model *model, bool without_replay)
+{
+    hr__plan_events events;
+    hr_plan_settings few = holder->plan.settings;
+    unsigned steps = few.mode == HR_PLAN_MODE_TRAIN ? 2 : 1;
+    if (few.accumulation > HR__PLAN_PLAYED_ACCUMULATION)
+        few.accumulation = HR__PLAN_PLAYED_ACCUMULATION;
+    HR__TRY(hr__plan_events_make(model, &few, steps, &events));
+    hr_status status = fill_from_events(holder, model, &events, without_replay);
+    hr__plan_events_deinit(&events);
+    return status;
+}
+
+static hr_status fill_plan(plan_holder *holder, const hr_plan_model *model,
+                           const hr_plan_options *options)
+{
+    holder->plan.family = model->family->name;
+    holder->plan.model = hr__arena_copy(&holder->arena, model->name, strlen(model->name));
+    if (holder->plan.model == NULL)
+        return no_memory();
+    HR__TRY(run_and_fill(holder, model, options->without_replay));
+    HR__TRY(keep_notes(holder, model));
+    return options->without_choices ? HR_OK : fill_choices(holder, model);
+}
+
+hr_status hr_plan_make(const hr_plan_model *model, const hr_plan_settings *settings,
+                       const hr_plan_options *options, hr_plan **out)
+{
+    const hr_plan_options read = read_options(options);
+    hr_plan_settings checked;
+    if (model == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a model, and a place for the plan");
+    HR__TRY(hr__settings_check(model, settings, &checked));
+    plan_holder *holder = hr__host_alloc_zeroed(1, sizeof *holder);
+    if (holder == NULL)
+        return no_memory();
+    hr__arena_init(&holder->arena, HR__ARENA_NO_LIMIT);
+    holder->plan.settings = checked;
+    hr_status status = fill_plan(holder, model, &read);
+    if (status == HR_OK)
+        *out = &holder->plan;
+    else
+        hr_plan_free(&holder->plan);
+    return status;
+}

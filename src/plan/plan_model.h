@@ -1,0 +1,130 @@
+/* plan_model.h - a model as the planner knows it: a family, and numbers.
+ *
+ * A family (gpt2, llama, gemma, phi, mixtral, bert, t5, vit, resnet, layers) is model code: which
+ * modules there are, and what their forward() does, written after the Python code. The numbers come
+ * from a config.json, a built-in table or a description. */
+#ifndef HR_PLAN_PLAN_MODEL_H
+#define HR_PLAN_PLAN_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/plan.h"
+#include "base/arena.h"
+#include "plan/tape.h"
+
+typedef struct hr__plan_run hr__plan_run;
+typedef struct hr__config hr__config;
+
+typedef enum hr__activation {
+    HR__ACTIVATION_GELU,     /* one kernel: "gelu", "gelu_pytorch_tanh" */
+    HR__ACTIVATION_GELU_NEW, /* transformers' own, in Python: "gelu_new", "gelu_fast" */
+    HR__ACTIVATION_SILU,
+    HR__ACTIVATION_RELU,
+    HR__ACTIVATION_QUICK_GELU, /* x * sigmoid(1.702 * x) */
+} hr__activation;
+
+/* What transformers have in common. 0 and false where a family has no such thing. */
+typedef struct hr__transformer {
+    uint64_t hidden, layers, heads, key_heads, head_width;
+    uint64_t inner; /* of the MLP */
+    uint64_t vocabulary, positions, token_types;
+    uint64_t decoder_layers;                 /* t5 */
+    uint64_t buckets;                        /* t5: relative positions */
+    uint64_t experts, experts_per_token;     /* mixtral */
+    uint64_t image, patch, channels, labels; /* vit */
+    uint64_t window;                         /* sliding; 0 = none */
+    uint64_t
+        window_period; /* every so many layers, one without a window; 0 = none such (gemma2: 2) */
+    uint64_t rotary_width;    /* of a head, what is rotated; 0 = all of it (phi) */
+    uint64_t position_offset; /* roberta: positions are counted from here on, for each sample */
+    hr__activation activation;
+    bool is_gated; /* the MLP has a gate */
+    bool is_tied;  /* the head's weight is the embedding's */
+    bool has_query_bias, has_output_bias, has_mlp_bias;
+    bool has_query_norm; /* qwen3, gemma3: q and k are normalized by head */
+    bool has_embedding_dropout, has_attention_dropout, has_residual_dropout;
+    bool has_fp32_norm_weights; /* gemma: (1 + weight) in float32 */
+    bool has_outer_norms;       /* gemma2, gemma3: norms behind attention and MLP too */
+    bool has_scaled_embedding;  /* gemma: times hidden ** 0.5 */
+    bool has_capped_logits;     /* gemma2: tanh(logits / cap) * cap */
+    bool has_packed_weights;    /* phi3: q, k, v in one product, gate and up in another */
+    bool has_pooler;
+} hr__transformer;
+
+enum { HR__MODEL_MOST_NOTES = 8 };
+
+/* Of a description; see layers.h. */
+typedef struct hr__layer_line hr__layer_line;
+typedef struct hr__layer_shape hr__layer_shape;
+
+typedef enum hr__layers_loss {
+    HR__LAYERS_CROSS_ENTROPY,
+    HR__LAYERS_MSE,
+    HR__LAYERS_MEAN, /* output.mean() */
+} hr__layers_loss;
+
+typedef struct hr__family {
+    const char *name;
+    const char *const *model_types; /* of config.json; ends with NULL */
+    bool has_images;                /* settings.image counts, not settings.sequence */
+    bool has_position_table;        /* no sequence is longer than the model's positions */
+    bool keeps_logits_type;         /* the loss takes logits as they are, not in float32 */
+    bool has_plain_softmax;         /* eager attention does not ask for float32 */
+    uint64_t (*usual_length)(const hr_plan_model *model); /* tokens, or pixels of a side */
+    hr_status (*read)(const hr__config *config, hr_plan_model *model);
+    /* Makes the parameters; what the family needs to find them again goes to run->modules. */
+    void (*build)(hr__plan_run *run);
+    /* One forward pass on a batch that it makes itself, to the loss; without one (INFERENCE) to
+     * what the caller would get. */
+    hr__tensor (*forward)(hr__plan_run *run);
+    /* Tokens after the prompt, with a key/value cache: hr__generate(). NULL: cannot be done. */
+    void (*generate)(hr__plan_run *run);
+} hr__family;
+
+struct hr_plan_model {
+    hr__arena arena; /* of strings and layers */
+    const hr__family *family;
+    const char *name;
+    hr__transformer shape;
+    uint64_t resnet_blocks[4];
+    uint64_t resnet_groups, resnet_width; /* of a group: 1 and 64 in a plain one */
+    bool is_bottleneck;                   /* resnet50 and larger */
+    uint64_t classes;
+    const hr__layer_line *lines; /* of a description */
+    size_t line_count;
+    const hr__layer_shape *layers_input;
+    hr__layers_loss layers_loss;
+    const char *notes[HR__MODEL_MOST_NOTES]; /* what of its configuration the plan leaves out */
+    size_t note_count;
+};
+
+/* model_open.c: a note in the model's arena; one too many is left out. */
+__attribute__((format(printf, 2, 3))) HR_MUST_CHECK hr_status
+hr__plan_model_note(hr_plan_model *model, const char *format, ...);
+
+/* As hr_plan_model_open(), of what a file would hold. */
+HR_MUST_CHECK hr_status hr__plan_model_open_memory(const void *bytes, size_t size_bytes,
+                                                   hr_plan_model **out);
+
+/* zoo.c: a built-in model's numbers; false: there is none of that name. */
+bool hr__zoo_find(const char *name, hr_plan_model *model);
+
+extern const hr__family hr__family_gpt2;
+extern const hr__family hr__family_llama;
+extern const hr__family hr__family_bert;
+extern const hr__family hr__family_vit;
+extern const hr__family hr__family_t5;
+extern const hr__family hr__family_gemma;
+extern const hr__family hr__family_phi;
+extern const hr__family hr__family_phi3;
+extern const hr__family hr__family_mixtral;
+extern const hr__family hr__family_resnet;
+
+/* Described by its layers: what comes in is an image, tokens, or one row. */
+extern const hr__family hr__family_image_layers;
+extern const hr__family hr__family_token_layers;
+extern const hr__family hr__family_feature_layers;
+
+#endif /* HR_PLAN_PLAN_MODEL_H */

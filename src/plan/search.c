@@ -1,0 +1,628 @@
+/* search.c - tries other settings, the fastest first.
+ *
+ * Every change has a few options, the first of which is to leave things as they are. All that goes
+ * together is listed and ordered by the expected time of a step; then ways are tried in that order,
+ * each at most once, and most of them not at all:
+ *
+ *   - what holds all the changes of a way that fits already has nothing to add;
+ *   - where weights, gradients and the optimizer's state do not fit with the smallest batch and
+ * full checkpointing, no other batch and no other checkpointing will help;
+ *   - what does not fit with the smallest batch fits with none.
+ *
+ * A budget of blocks that are run bounds the rest, so that a search takes as long for a model of 80
+ * layers as for one of 12. */
+#include "plan/search.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "plan/plan_model.h"
+#include "plan/settings_check.h"
+
+enum { MOST_OPTIONS = 8, MOST_BLOCKS = 8000, MOST_TRIALS = 400, LORA_RANK = 16, CHUNKS = 8 };
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* What a change can be made to; the first is what it is. */
+typedef struct options {
+    uint64_t values[MOST_OPTIONS];
+    size_t count;
+} options;
+
+typedef struct searching {
+    const hr_plan_model *model;
+    const hr_plan_settings *base;
+    double head_share;
+    options options[HR__CHANGE_COUNT];
+    size_t trials, most_trials;
+    hr__found smallest; /* the fastest of those that fit with the least activations */
+    hr__search_result *result;
+} searching;
+
+enum { METHOD_AS_IT_IS, METHOD_LORA, METHOD_QLORA };
+
+static void offer(options *list, uint64_t value)
+{
+    if (list->count < MOST_OPTIONS)
+        list->values[list->count++] = value;
+}
+
+static bool is_training(const hr_plan_settings *settings)
+{
+    return settings->mode == HR_PLAN_MODE_TRAIN;
+}
+
+static uint64_t largest_divisor(uint64_t number, uint64_t at_most)
+{
+    while (at_most > 1 && number % at_most != 0)
+        at_most--;
+    return at_most;
+}
+
+static uint64_t smallest_divisor(uint64_t number, uint64_t at_least)
+{
+    while (at_least < number && number % at_least != 0)
+        at_least++;
+    return at_least;
+}
+
+/* Smaller ones that divide it, so that a step has as many samples as before: halves, or from a
+ * large batch to the smallest in steps of the same ratio. Without training a smaller batch is the
+ * largest batch's business. */
+static void offer_batches(const hr_plan_settings *base, options *list)
+{
+    if (!is_training(base))
+        return;
+    uint64_t samples = base->batch * base->accumulation; /* both within limits */
+    uint64_t least = smallest_divisor(base->batch, 1 + (samples - 1) / HR__MOST_ACCUMULATION);
+    double ratio = pow((double)base->batch / (double)least, 1.0 / (MOST_OPTIONS - 1));
+    double target = (double)base->batch;
+    uint64_t last = base->batch;
+    while (last > least && list->count < MOST_OPTIONS) {
+        target /= ratio < 2 ? 2 : ratio;
+        uint64_t next = largest_divisor(base->batch, target < 1.5 ? 1 : (uint64_t)(target + 0.5));
+        if (next < least || list->count == MOST_OPTIONS - 1)
+            next = least;
+        if (next < last)
+            offer(list, next);
+        last = next < last ? next : last;
+    }
+}
+
+static void offer_precisions(const hr_plan_settings *base, options *list)
+{
+    bool has_bf16 = hr__card_has_bf16(base->card_name);
+    bool is_32_bit = base->precision == HR_PRECISION_FP32 || base->precision == HR_PRECISION_TF32;
+    bool is_amp =
+        base->precision == HR_PRECISION_AMP_BF16 || base->precision == HR_PRECISION_AMP_FP16;
+    if (is_32_bit && is_training(base))
+        offer(list, has_bf16 ? HR_PRECISION_AMP_BF16 : HR_PRECISION_AMP_FP16);
+    if ((is_32_bit || is_amp) && has_bf16)
+        offer(list, HR_PRECISION_BF16);
+    else if ((is_32_bit || is_amp) && !is_training(base))
+        offer(list, HR_PRECISION_FP16);
+}
+
+static void offer_optimizers(const hr_plan_settings *base, options *list)
+{
+    if (!is_training(base) || base->offload != HR_OFFLOAD_NONE)
+        return;
+    switch (base->optimizer) {
+    case HR_OPTIMIZER_ADAMW:
+    case HR_OPTIMIZER_ADAMW_LOOP:
+        offer(list, HR_OPTIMIZER_ADAMW_FUSED);
+        offer(list, HR_OPTIMIZER_ADAM_8BIT);
+        offer(list, HR_OPTIMIZER_ADAFACTOR);
+        break;
+    case HR_OPTIMIZER_ADAMW_FUSED:
+        offer(list, HR_OPTIMIZER_ADAM_8BIT);
+        offer(list, HR_OPTIMIZER_ADAFACTOR);
+        break;
+    case HR_OPTIMIZER_ADAM_8BIT:
+        offer(list, HR_OPTIMIZER_PAGED_ADAM_8BIT);
+        break;
+    default:
+        break;
+    }
+}
+
+/* What is cheap to make again is known of transformers' blocks. */
+static void offer_checkpointing(const searching *s, options *list)
+{
+    const hr_plan_settings *base = s->base;
+    if (!is_training(base) || base->checkpointing == HR_CHECKPOINTING_FULL)
+        return;
+    if (base->checkpointing == HR_CHECKPOINTING_NONE && s->model->shape.heads > 0)
+        offer(list, HR_CHECKPOINTING_SELECTIVE);
+    offer(list, HR_CHECKPOINTING_FULL);
+}
+
+static void offer_sharding(const hr_plan_settings *base, options *list)
+{
+    if (base->gpus < 2 || base->sharding == HR_SHARDING_FSDP ||
+        base->sharding == HR_SHARDING_ZERO_3)
+        return;
+    if (is_training(base) && base->sharding != HR_SHARDING_ZERO_2)
+        offer(list, HR_SHARDING_ZERO_2);
+    offer(list, HR_SHARDING_FSDP);
+}
+
+static void offer_methods(const searching *s, options *list)
+{
+    const hr_plan_settings *base = s->base;
+    if (!is_training(base) || s->model->shape.heads == 0 || base->is_quantized)
+        return;
+    if (base->lora_rank == 0)
+        offer(list, METHOD_LORA);
+    offer(list, METHOD_QLORA);
+}
+
+static void offer_offload(const hr_plan_settings *base, options *list)
+{
+    if (base->offload != HR_OFFLOAD_NONE)
+        return;
+    if (is_training(base))
+        offer(list, HR_OFFLOAD_OPTIMIZER);
+    offer(list, HR_OFFLOAD_WEIGHTS);
+}
+
+/* The loss in chunks is code for models whose head is one product: those that generate. */
+static bool has_long_loss(const searching *s)
+{
+    return is_training(s->base) && s->model->family->generate != NULL &&
+           s->model->shape.vocabulary > 0 && s->base->loss_chunks <= 1;
+}
+
+static void list_options(searching *s)
+{
+    const hr_plan_settings *base = s->base;
+    options *lists = s->options;
+    offer(&lists[HR__CHANGE_ATTENTION], base->attention);
+    if (base->attention == HR_ATTENTION_EAGER)
+        offer(&lists[HR__CHANGE_ATTENTION], HR_ATTENTION_SDPA);
+    offer(&lists[HR__CHANGE_LOSS], base->loss_chunks);
+    if (has_long_loss(s))
+        offer(&lists[HR__CHANGE_LOSS], CHUNKS);
+    offer(&lists[HR__CHANGE_PRECISION], base->precision);
+    offer_precisions(base, &lists[HR__CHANGE_PRECISION]);
+    offer(&lists[HR__CHANGE_OPTIMIZER], base->optimizer);
+    offer_optimizers(base, &lists[HR__CHANGE_OPTIMIZER]);
+    offer(&lists[HR__CHANGE_BATCH], base->batch);
+    offer_batches(base, &lists[HR__CHANGE_BATCH]);
+    offer(&lists[HR__CHANGE_CHECKPOINTING], base->checkpointing);
+    offer_checkpointing(s, &lists[HR__CHANGE_CHECKPOINTING]);
+    offer(&lists[HR__CHANGE_SHARDING], base->sharding);
+    offer_sharding(base, &lists[HR__CHANGE_SHARDING]);
+    offer(&lists[HR__CHANGE_METHOD], METHOD_AS_IT_IS);
+    offer_methods(s, &lists[HR__CHANGE_METHOD]);
+    offer(&lists[HR__CHANGE_OFFLOAD], base->offload);
+    offer_offload(base, &lists[HR__CHANGE_OFFLOAD]);
+}
+
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+typedef struct way {
+    uint8_t option[HR__CHANGE_COUNT]; /* numbers in the lists of options */
+    uint8_t change_count;
+    double slowdown;
+    uint32_t number; /* as listed: what is equal otherwise keeps that order */
+} way;
+
+static hr_plan_settings settings_of(const searching *s, const way *w)
+{
+    uint64_t value[HR__CHANGE_COUNT];
+    hr_plan_settings made = *s->base;
+    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+        value[i] = s->options[i].values[w->option[i]];
+    made.attention = (hr_attention)value[HR__CHANGE_ATTENTION];
+    made.loss_chunks = value[HR__CHANGE_LOSS];
+    made.precision = (hr_precision)value[HR__CHANGE_PRECISION];
+    made.optimizer = (hr_optimizer)value[HR__CHANGE_OPTIMIZER];
+    made.checkpointing = (hr_checkpointing)value[HR__CHANGE_CHECKPOINTING];
+    made.sharding = (hr_sharding)value[HR__CHANGE_SHARDING];
+    made.offload = (hr_offload)value[HR__CHANGE_OFFLOAD];
+    made.batch = value[HR__CHANGE_BATCH];
+    if (is_training(&made))
+        made.accumulation = s->base->accumulation * (s->base->batch / made.batch);
+    if (value[HR__CHANGE_METHOD] != METHOD_AS_IT_IS && made.lora_rank == 0)
+        made.lora_rank = LORA_RANK;
+    made.is_quantized = made.is_quantized || value[HR__CHANGE_METHOD] == METHOD_QLORA;
+    return made;
+}
+
+/* With FSDP the step is PyTorch's own, over each GPU's parts, and it may be the fused one; whether
+ * others know such parts is not known. With ZeRO it is DeepSpeed's. */
+static bool goes_with_sharding(hr_optimizer optimizer, hr_sharding sharding)
+{
+    return sharding == HR_SHARDING_NONE ||
+           (sharding == HR_SHARDING_FSDP && optimizer == HR_OPTIMIZER_ADAMW_FUSED);
+}
+
+/* What settings_check.c does not refuse, and yet nobody should be told. */
+static bool is_sensible(const searching *s, const way *w)
+{
+    const uint8_t *option = w->option;
+    const hr_plan_settings made = settings_of(s, w);
+    bool has_other_states = option[HR__CHANGE_OPTIMIZER] > 0;
+    bool has_method = option[HR__CHANGE_METHOD] > 0;
+    bool has_offload = option[HR__CHANGE_OFFLOAD] > 0;
+    bool shares_weights = made.sharding == HR_SHARDING_FSDP || made.sharding == HR_SHARDING_ZERO_3;
+    /* An adapter's state is small, and only the weights beneath it are worth another change. */
+    if (has_method && (has_other_states || has_offload))
+        return false;
+    if (has_method && made.sharding != HR_SHARDING_NONE && !shares_weights)
+        return false;
+    /* The step is the CPU's, or the library's that shares it. */
+    if (has_other_states && (has_offload || !goes_with_sharding(made.optimizer, made.sharding)))
+        return false;
+    if (has_offload && (made.sharding != HR_SHARDING_NONE || made.gpus > 1))
+        return false;
+    /* What is free and better comes with everything else. */
+    return option[HR__CHANGE_ATTENTION] > 0 || s->options[HR__CHANGE_ATTENTION].count == 1 ||
+           w->change_count == 0;
+}
+
+static bool is_possible(const searching *s, const way *w)
+{
+    hr_plan_settings made = settings_of(s, w), checked;
+    bool is_float32 = made.precision == HR_PRECISION_FP32 || made.precision == HR_PRECISION_TF32;
+    if (made.is_quantized && is_float32)
+        return false; /* 4-bit weights are multiplied in 16 bits */
+    if (made.accumulation > HR__MOST_ACCUMULATION)
+        return false;
+    return hr__settings_check(s->model, &made, &checked) == HR_OK;
+}
+
+static bool next_way(const searching *s, way *w)
+{
+    for (size_t i = 0; i < HR__CHANGE_COUNT; i++) {
+        if (++w->option[i] < s->options[i].count)
+            return true;
+        w->option[i] = 0;
+    }
+    return false;
+}
+
+static void count_changes(way *w)
+{
+    w->change_count = 0;
+    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+        w->change_count = (uint8_t)(w->change_count + (w->option[i] > 0));
+}
+
+static size_t way_limit(const searching *s)
+{
+    size_t product = 1;
+    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+        product *= s->options[i].count;
+    return product;
+}
+
+/* All but the one that changes nothing; `ways` has room for way_limit(). */
+static size_t list_ways(const searching *s, way *ways)
+{
+    way w = {.change_count = 0};
+    size_t count = 0;
+    while (next_way(s, &w)) {
+        count_changes(&w);
+        if (!is_sensible(s, &w) || !is_possible(s, &w))
+            continue;
+        hr_plan_settings made = settings_of(s, &w);
+        w.slowdown = hr__slowdown_together(s->base, &made, s->head_share);
+        w.number = (uint32_t)count;
+        ways[count++] = w;
+    }
+    return count;
+}
+
+static int compare_numbers(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
+/* The fastest first; then the fewest changes. */
+static int by_slowdown(const void *left, const void *right)
+{
+    const way *a = left, *b = right;
+    int order = compare_numbers(a->slowdown, b->slowdown);
+    if (order == 0)
+        order = (int)a->change_count - (int)b->change_count;
+    return order != 0 ? order : compare_numbers(a->number, b->number);
+}
+
+/* Without a card: the fewest changes first. */
+static int by_change_count(const void *left, const void *right)
+{
+    const way *a = left, *b = right;
+    int order = (int)a->change_count - (int)b->change_count;
+    return order != 0 ? order : by_slowdown(left, right);
+}
+
+/* ---- what is known --------------------------------------------------------------------------- */
+
+enum { UNKNOWN, HOPELESS, POSSIBLE };
+
+/* By way without its batch: does the smallest one fit? And without checkpointing and the loss as
+ * well: does what there is anyway? */
+typedef struct knowledge {
+    uint8_t *of_combination; /* owned */
+    uint8_t *of_states;      /* owned */
+} knowledge;
+
+static bool is_of_activations(hr__change change)
+{
+    return change == HR__CHANGE_LOSS || change == HR__CHANGE_CHECKPOINTING ||
+           change == HR__CHANGE_ATTENTION;
+}
+
+static size_t key_of(const searching *s, const way *w, bool has_activations)
+{
+    size_t key = 0;
+    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+        if (i != HR__CHANGE_BATCH && (has_activations || !is_of_activations((hr__change)i)))
+            key = key * s->options[i].count + w->option[i];
+    return key;
+}
+
+static bool has_budget(const searching *s)
+{
+    return s->trials < s->most_trials;
+}
+
+static hr_status try_way(searching *s, const way *w, hr__found *out)
+{
+    hr__trial trial;
+    *out = (hr__found){
+        .settings = settings_of(s, w), .slowdown = w->slowdown, .change_count = w->change_count};
+    HR__TRY(hr__try(s->model, &out->settings, &trial));
+    s->trials++;
+    out->distance = hr__distance_of(s->base, &out->settings);
+    out->peak_allocated_bytes = trial.peak_allocated_bytes;
+    out->device_bytes = trial.device_bytes;
+    out->fits = s->base->card_bytes > 0 && trial.worst_bytes <= s->base->card_bytes;
+    if (trial.device_bytes < s->result->least_device_bytes)
+        s->result->least_device_bytes = trial.device_bytes;
+    return HR_OK;
+}
+
+/* The way with the smallest batch; with the fewest activations as well. */
+static way smallest_of(const searching *s, const way *w, bool has_activations)
+{
+    way smallest = *w;
+    for (size_t i = 0; i < HR__CHANGE_COUNT; i++)
+        if (i == HR__CHANGE_BATCH || (!has_activations && is_of_activations((hr__change)i)))
+            smallest.option[i] = (uint8_t)(s->options[i].count - 1);
+    hr_plan_settings made = settings_of(s, &smallest);
+    smallest.slowdown = hr__slowdown_together(s->base, &made, s->head_share);
+    count_changes(&smallest);
+    return smallest;
+}
+
+/* Tries that, once for all ways that share the rest. */
+static hr_status is_hopeless(searching *s, const way *w, bool has_activations, uint8_t *known,
+                             bool *out)
+{
+    way smallest = smallest_of(s, w, has_activations);
+    if (*known == UNKNOWN && !is_possible(s, &smallest))
+        *known = POSSIBLE; /* nobody can say */
+    if (*known == UNKNOWN) {
+        hr__found found;
+        HR__TRY(try_way(s, &smallest, &found));
+        *known = found.fits ? POSSIBLE : HOPELESS;
+        if (found.fits && (!s->smallest.fits || found.slowdown < s->smallest.slowdown))
+            s->smallest = found;
+    }
+    *out = *known == HOPELESS;
+    return HR_OK;
+}
+
+/* ---- trying ---------------------------------------------------------------------------------- */
+
+typedef struct hits {
+    hr__found *found; /* owned */
+    way *ways;        /* owned; of each */
+    size_t count, capacity;
+} hits;
+
+/* Everything that `less` changes, `w` changes as well. */
+static bool holds(const way *w, const way *less)
+{
+    for (size_t i = 0; i < HR__CHANGE_COUNT; i++) {
+        bool is_held = i == HR__CHANGE_BATCH
+                           ? less->option[i] <= w->option[i]
+                           : less->option[i] == 0 || less->option[i] == w->option[i];
+        if (!is_held)
+            return false;
+    }
+    return true;
+}
+
+static bool is_needless(const hits *h, const way *w)
+{
+    for (size_t i = 0; i < h->count; i++)
+        if (holds(w, &h->ways[i]))
+            return true;
+    return false;
+}
+
+static void add_hit(hits *h, const way *w, const hr__found *found)
+{
+    if (h->count == h->capacity)
+        return;
+    h->ways[h->count] = *w;
+    h->found[h->count++] = *found;
+}
+
+static hr_status try_for_card(searching *s, const way *w, knowledge *known, hits *h)
+{
+    bool is_out;
+    hr__found found;
+    if (is_needless(h, w))
+        return HR_OK;
+    HR__TRY(is_hopeless(s, w, false, &known->of_states[key_of(s, w, false)], &is_out));
+    if (is_out)
+        return HR_OK;
+    uint8_t *of_combination = &known->of_combination[key_of(s, w, true)];
+    if (*of_combination == HOPELESS)
+        return HR_OK;
+    HR__TRY(try_way(s, w, &found));
+    if (found.fits)
+        add_hit(h, w, &found);
+    else
+        HR__TRY(is_hopeless(s, w, true, of_combination, &is_out));
+    return HR_OK;
+}
+
+static hr_status try_all(searching *s, const way *ways, size_t way_count, knowledge *known, hits *h)
+{
+    bool has_card = s->base->card_bytes > 0;
+    for (size_t i = 0; i < way_count && has_budget(s) && h->count < h->capacity; i++) {
+        hr__found found;
+        if (has_card) {
+            HR__TRY(try_for_card(s, &ways[i], known, h));
+            continue;
+        }
+        HR__TRY(try_way(s, &ways[i], &found));
+        add_hit(h, &ways[i], &found);
+    }
+    return HR_OK;
+}
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+static int by_rank(const void *left, const void *right)
+{
+    const hr__found *a = left, *b = right;
+    int order = compare_numbers(a->slowdown, b->slowdown);
+    if (order == 0)
+        order = (int)a->distance - (int)b->distance;
+    if (order == 0)
+        order = (int)a->change_count - (int)b->change_count;
+    return order != 0 ? order
+                      : (a->peak_allocated_bytes > b->peak_allocated_bytes) -
+                            (a->peak_allocated_bytes < b->peak_allocated_bytes);
+}
+
+/* `a` is not slower, needs no more, and is no farther from what was asked for. */
+static bool is_as_good(const hr__found *a, const hr__found *b)
+{
+    return a->slowdown <= b->slowdown && a->peak_allocated_bytes <= b->peak_allocated_bytes &&
+           a->distance <= b->distance;
+}
+
+/* With a card, who cannot change one thing looks for another: ways compete with those that change
+ * nothing else. */
+static bool competes(const searching *s, const hr__found *a, const hr__found *b)
+{
+    if (s->base->card_bytes == 0)
+        return true;
+    for (hr__change change = 0; change < HR__CHANGE_COUNT; change++)
+        if (hr__has_changed(change, s->base, &a->settings) &&
+            !hr__has_changed(change, s->base, &b->settings))
+            return false;
+    return true;
+}
+
+static bool is_dominated(const searching *s, const hits *h, size_t number)
+{
+    const hr__found *it = &h->found[number];
+    for (size_t i = 0; i < h->count; i++) {
+        const hr__found *other = &h->found[i];
+        if (i == number || !is_as_good(other, it) || !competes(s, other, it))
+            continue;
+        if (i < number || !is_as_good(it, other))
+            return true;
+    }
+    return false;
+}
+
+/* Without a card, a way has to need a good deal less than the one before it of its kind. */
+static bool is_worth_telling(const searching *s, const hr__found *found, uint64_t base_bytes)
+{
+    enum { LEAST_SHARE = 20 };
+    const hr__search_result *result = s->result;
+    uint64_t least = base_bytes;
+    for (size_t i = 0; i < result->found_count; i++)
+        if (result->found[i].distance <= found->distance &&
+            result->found[i].peak_allocated_bytes < least)
+            least = result->found[i].peak_allocated_bytes;
+    return s->base->card_bytes > 0 ||
+           (found->peak_allocated_bytes < least &&
+            least - found->peak_allocated_bytes >= base_bytes / LEAST_SHARE);
+}
+
+/* The front of speed and need, with room for each distance. */
+static void choose(const searching *s, hits *h, uint64_t base_bytes)
+{
+    size_t room[] = {7, 5, 4};
+    hr__search_result *result = s->result;
+    qsort(h->found, h->count, sizeof *h->found, by_rank);
+    for (size_t i = 0; i < h->count && result->found_count < HR__SEARCH_MOST_FOUND; i++) {
+        const hr__found *found = &h->found[i];
+        if (found->peak_allocated_bytes >= base_bytes || room[found->distance] == 0 ||
+            is_dominated(s, h, i) || !is_worth_telling(s, found, base_bytes))
+            continue;
+        room[found->distance]--;
+        result->found[result->found_count++] = *found;
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+/* What a trial costs, in blocks. A chunk of the loss takes about as long as a tenth of one. */
+static size_t blocks_of(const hr_plan_model *model, const hr_plan_settings *base)
+{
+    enum { CHUNKS_OF_A_BLOCK = 10 };
+    size_t blocks = (size_t)(model->shape.layers + model->shape.decoder_layers) + model->line_count;
+    for (size_t i = 0; i < sizeof model->resnet_blocks / sizeof model->resnet_blocks[0]; i++)
+        blocks += (size_t)model->resnet_blocks[i];
+    blocks += (size_t)base->loss_chunks / CHUNKS_OF_A_BLOCK;
+    return blocks == 0 ? 1 : blocks;
+}
+
+static hr_status run_search(searching *s, way *ways, knowledge *known, hits *h)
+{
+    size_t count = list_ways(s, ways);
+    hr__trial base;
+    HR__TRY(hr__try(s->model, s->base, &base));
+    s->result->least_device_bytes = base.device_bytes;
+    if (s->base->card_bytes > 0 && base.worst_bytes <= s->base->card_bytes)
+        return HR_OK; /* it fits as it is */
+    qsort(ways, count, sizeof *ways, s->base->card_bytes > 0 ? by_slowdown : by_change_count);
+    HR__TRY(try_all(s, ways, count, known, h));
+    if (h->count == 0 && s->smallest.fits)
+        h->found[h->count++] = s->smallest; /* the budget was spent before a better one was met */
+    choose(s, h, base.peak_allocated_bytes);
+    s->result->tried_count = s->trials;
+    return HR_OK;
+}
+
+hr_status hr__search(const hr_plan_model *model, const hr_plan_settings *base, double head_share,
+                     hr__search_result *out)
+{
+    searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
+    *out = (hr__search_result){.found_count = 0};
+    list_options(&s);
+    size_t limit = way_limit(&s), budget = MOST_BLOCKS / blocks_of(model, base);
+    s.most_trials = budget < 20 ? 20 : budget > MOST_TRIALS ? MOST_TRIALS : budget;
+    way *ways = hr__host_alloc_zeroed(limit, sizeof *ways);
+    knowledge known = {.of_combination = hr__host_alloc_zeroed(limit, 1),
+                       .of_states = hr__host_alloc_zeroed(limit, 1)};
+    hits h = {.capacity = s.most_trials,
+              .found = hr__host_alloc_zeroed(s.most_trials, sizeof *h.found),
+              .ways = hr__host_alloc_zeroed(s.most_trials, sizeof *h.ways)};
+    hr_status status = HR_OK;
+    if (ways == NULL || known.of_combination == NULL || known.of_states == NULL ||
+        h.found == NULL || h.ways == NULL)
+        status = hr__fail_host_memory(limit * sizeof *ways, "the search of a plan");
+    else
+        status = run_search(&s, ways, &known, &h);
+    hr__host_free(h.ways);
+    hr__host_free(h.found);
+    hr__host_free(known.of_states);
+    hr__host_free(known.of_combination);
+    hr__host_free(ways);
+    return status;
+}

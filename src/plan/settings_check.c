@@ -1,0 +1,331 @@
+/* settings_check.c - refuses what has no sense, with words.
+ *
+ * Three kinds of rules, in this order: each setting has its range; some exclude each other, which
+ * are facts about PyTorch and its neighbours; some have no sense for this model. */
+#include "plan/settings_check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "plan/plan_model.h"
+
+void hr_plan_settings_init(hr_plan_settings *settings)
+{
+    *settings = (hr_plan_settings){
+        .struct_size = sizeof *settings,
+        .mode = HR_PLAN_MODE_TRAIN,
+        .batch = 1,
+        .accumulation = 1,
+        .precision = HR_PRECISION_FP32,
+        .optimizer = HR_OPTIMIZER_ADAMW,
+        .attention = HR_ATTENTION_SDPA,
+        .gpus = 1,
+    };
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static hr_status check_range(const char *name, uint64_t number, uint64_t least, uint64_t most)
+{
+    if (number >= least && number <= most)
+        return HR_OK;
+    return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                    "%s: expected a number from %" PRIu64 " to %" PRIu64 ", found %" PRIu64, name,
+                    least, most, number);
+}
+
+static hr_status check_enumerator(const char *name, int number, int count)
+{
+    if (number >= 0 && number < count)
+        return HR_OK;
+    return hr__fail(HR_ERR_INVALID_ARGUMENT, "%s: %d is none of its %d values", name, number,
+                    count);
+}
+
+static hr_status check_enumerators(const hr_plan_settings *settings)
+{
+    HR__TRY(check_enumerator("mode", (int)settings->mode, HR_PLAN_MODE_COUNT));
+    HR__TRY(check_enumerator("precision", (int)settings->precision, HR_PRECISION_COUNT));
+    HR__TRY(check_enumerator("optimizer", (int)settings->optimizer, HR_OPTIMIZER_COUNT));
+    HR__TRY(check_enumerator("offload", (int)settings->offload, HR_OFFLOAD_COUNT));
+    HR__TRY(
+        check_enumerator("checkpointing", (int)settings->checkpointing, HR_CHECKPOINTING_COUNT));
+    HR__TRY(check_enumerator("attention", (int)settings->attention, HR_ATTENTION_COUNT));
+    return check_enumerator("sharding", (int)settings->sharding, HR_SHARDING_COUNT);
+}
+
+static hr_status check_ranges(const hr_plan_settings *settings)
+{
+    HR__TRY(check_range("batch", settings->batch, 1, HR__MOST_BATCH));
+    HR__TRY(check_range("sequence", settings->sequence, 0, HR__MOST_SEQUENCE));
+    HR__TRY(check_range("image", settings->image, 0, HR__MOST_IMAGE));
+    HR__TRY(check_range("accumulation", settings->accumulation, 1, HR__MOST_ACCUMULATION));
+    HR__TRY(check_range("generate", settings->generate, 0, HR__MOST_SEQUENCE));
+    HR__TRY(check_range("loss chunks", settings->loss_chunks, 0, HR__MOST_CHUNKS));
+    HR__TRY(check_range("LoRA's rank", settings->lora_rank, 0, HR__MOST_RANK));
+    HR__TRY(check_range("GPUs", settings->gpus, 1, HR__MOST_GPUS));
+    if (settings->checkpointing == HR_CHECKPOINTING_EVERY)
+        HR__TRY(check_range("checkpoint every", settings->checkpoint_every, 1, HR__MOST_BATCH));
+    return HR_OK;
+}
+
+/* ---- what does not go together --------------------------------------------------------------- */
+
+typedef struct facts {
+    bool is_training, is_half, is_float32, has_checkpoints, is_zero, is_8bit;
+} facts;
+
+static facts facts_of(const hr_plan_settings *settings)
+{
+    const hr_precision precision = settings->precision;
+    return (facts){
+        .is_training = settings->mode == HR_PLAN_MODE_TRAIN,
+        .is_half = precision == HR_PRECISION_BF16 || precision == HR_PRECISION_FP16,
+        .is_float32 = precision == HR_PRECISION_FP32 || precision == HR_PRECISION_TF32,
+        .has_checkpoints = settings->checkpointing != HR_CHECKPOINTING_NONE,
+        .is_zero =
+            settings->sharding >= HR_SHARDING_ZERO_1 && settings->sharding <= HR_SHARDING_ZERO_3,
+        .is_8bit = settings->optimizer == HR_OPTIMIZER_ADAM_8BIT ||
+                   settings->optimizer == HR_OPTIMIZER_PAGED_ADAM_8BIT,
+    };
+}
+
+static hr_status refuse_if(bool is_refused, const char *words)
+{
+    return is_refused ? hr__fail(HR_ERR_INVALID_ARGUMENT, "%s", words) : HR_OK;
+}
+
+/* Outside of training there is no step, and no second pass over the layers. */
+static hr_status check_mode(const hr_plan_settings *settings, const facts *is)
+{
+    HR__TRY(refuse_if(settings->without_loss && settings->mode != HR_PLAN_MODE_INFERENCE,
+                      "without loss: only inference does without one"));
+    if (is->is_training)
+        return refuse_if(settings->generate > 0,
+                         "generate: tokens are generated in inference, not in training");
+    HR__TRY(refuse_if(settings->mode == HR_PLAN_MODE_KEEP_GRAPH && settings->generate > 0,
+                      "generate: generation keeps no graph; it goes with inference"));
+    HR__TRY(refuse_if(is->has_checkpoints,
+                      "checkpointing: only training computes layers again; without it, it does "
+                      "nothing"));
+    HR__TRY(refuse_if(settings->accumulation > 1,
+                      "accumulation: gradients are accumulated in training only"));
+    HR__TRY(refuse_if(settings->offload == HR_OFFLOAD_OPTIMIZER,
+                      "offload: there is an optimizer in training only"));
+    HR__TRY(refuse_if(settings->has_master_weights,
+                      "master weights: the optimizer keeps them, and there is one in training "
+                      "only"));
+    return refuse_if(settings->sharding == HR_SHARDING_ZERO_1 ||
+                         settings->sharding == HR_SHARDING_ZERO_2,
+                     "ZeRO 1 and 2 share an optimizer's state and gradients, and there are none "
+                     "without training");
+}
+
+static hr_status check_precision(const hr_plan_settings *settings, const facts *is)
+{
+    HR__TRY(refuse_if(settings->has_master_weights && !is->is_half,
+                      "master weights: float32 copies are kept beside bf16 or fp16 weights; with "
+                      "this precision the weights are float32 already"));
+    HR__TRY(refuse_if(settings->attention == HR_ATTENTION_FLASH && is->is_float32,
+                      "attention: flash-attn computes in bf16 or fp16 only; expected such a "
+                      "precision, or sdpa"));
+    return refuse_if(settings->is_quantized && settings->lora_rank == 0,
+                     "QLoRA: weights in 4 bits are not trained; expected a rank for LoRA");
+}
+
+static hr_status check_sharding(const hr_plan_settings *settings, const facts *is)
+{
+    HR__TRY(refuse_if(is->is_zero && settings->gpus < 2,
+                      "ZeRO shares among GPUs; expected at least 2 of them"));
+    HR__TRY(
+        refuse_if(settings->sharding != HR_SHARDING_NONE && settings->offload == HR_OFFLOAD_WEIGHTS,
+                  "offload: weights that are shared among GPUs are not streamed from the CPU "
+                  "as well"));
+    HR__TRY(refuse_if(settings->sharding == HR_SHARDING_FSDP &&
+                          settings->offload == HR_OFFLOAD_OPTIMIZER,
+                      "offload: FSDP2 moves weights, gradients and state together or not at all; "
+                      "that is not planned"));
+    return refuse_if(is->is_zero && settings->is_quantized,
+                     "QLoRA: DeepSpeed does not share weights in 4 bits; expected FSDP, or no "
+                     "sharding");
+}
+
+static hr_status check_optimizer(const hr_plan_settings *settings, const facts *is)
+{
+    HR__TRY(refuse_if(is->is_8bit && settings->offload == HR_OFFLOAD_OPTIMIZER,
+                      "offload: bitsandbytes' optimizers run on the GPU; paged-adam8bit is their "
+                      "way to the CPU's memory"));
+    return refuse_if(is->is_8bit && is->is_zero,
+                     "optimizer: DeepSpeed does not share the state of bitsandbytes' optimizers");
+}
+
+static hr_status check_together(const hr_plan_settings *settings)
+{
+    const facts is = facts_of(settings);
+    HR__TRY(check_mode(settings, &is));
+    HR__TRY(check_precision(settings, &is));
+    HR__TRY(check_sharding(settings, &is));
+    return is.is_training ? check_optimizer(settings, &is) : HR_OK;
+}
+
+/* ---- for this model -------------------------------------------------------------------------- */
+
+static bool has_attention(const hr_plan_model *model)
+{
+    return model->shape.heads > 0;
+}
+
+static hr_status check_abilities(const hr_plan_model *model, const hr_plan_settings *settings)
+{
+    const hr__family *family = model->family;
+    const char *name = family->name;
+    if (settings->generate > 0 && family->generate == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "generate: a model of the family %s generates "
+                        "no tokens, or how is not known",
+                        name);
+    if (settings->loss_chunks > 1 && model->shape.vocabulary == 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "loss chunks: a model of the family %s has no vocabulary, its loss is "
+                        "small",
+                        name);
+    if (settings->attention != HR_ATTENTION_SDPA && !has_attention(model))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "attention: a model of the family %s has none",
+                        name);
+    if (settings->attention == HR_ATTENTION_FLASH && model->shape.buckets > 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "attention: the family %s adds a bias to its attention, which flash-attn "
+                        "does not take; expected sdpa or eager",
+                        name);
+    if (settings->lora_rank > 0 && !has_attention(model))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "LoRA: which layers of the family %s it would adapt is not known", name);
+    if (settings->lora_rank > model->shape.hidden && has_attention(model))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "LoRA's rank: expected at most the width of the model, %" PRIu64
+                        ", found %" PRIu64,
+                        model->shape.hidden, settings->lora_rank);
+    return HR_OK;
+}
+
+static hr_status check_image(const hr_plan_model *model, hr_plan_settings *settings)
+{
+    const uint64_t patch = model->shape.patch;
+    if (settings->sequence != 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "sequence: a model of the family %s sees images; expected their size, not "
+                        "a length of %" PRIu64,
+                        model->family->name, settings->sequence);
+    if (settings->image == 0)
+        settings->image = model->family->usual_length(model);
+    HR__TRY(check_range("image", settings->image, 1, HR__MOST_IMAGE));
+    if (patch != 0 && settings->image % patch != 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "image: expected a multiple of the patch's %" PRIu64
+                        " pixels, found %" PRIu64,
+                        patch, settings->image);
+    return HR_OK;
+}
+
+static hr_status check_sequence(const hr_plan_model *model, hr_plan_settings *settings)
+{
+    const uint64_t usual = model->family->usual_length(model);
+    if (settings->image != 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "image: a model of the family %s reads text; expected a length, not a size "
+                        "of %" PRIu64 " pixels",
+                        model->family->name, settings->image);
+    if (settings->sequence == 0)
+        settings->sequence = settings->generate < usual ? usual - settings->generate : 1;
+    HR__TRY(check_range("sequence", settings->sequence, 1, HR__MOST_SEQUENCE));
+    const uint64_t all = settings->sequence + settings->generate; /* both within limits */
+    if (model->family->has_position_table && all > usual)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "sequence: the model has positions for %" PRIu64
+                        " tokens and no more, found %" PRIu64,
+                        usual, all);
+    return HR_OK;
+}
+
+/* ---- the card -------------------------------------------------------------------------------- */
+
+static hr_status refuse_card(const char *name)
+{
+    const char *names[64];
+    size_t count = 0;
+    for (const hr_plan_card_info *card; count < 64 && (card = hr_plan_card_number(count)) != NULL;)
+        names[count++] = card->name;
+    const char *nearest = hr__nearest_name(name, names, count);
+    return hr__fail(HR_ERR_INVALID_ARGUMENT, "card: '%s' is not known%s%s%s", name,
+                    nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+                    nearest != NULL ? "'?" : "");
+}
+
+static hr_status find_card(hr_plan_settings *settings)
+{
+    if (settings->card_name == NULL)
+        return HR_OK;
+    const hr_plan_card_info *card = hr_plan_card(settings->card_name);
+    if (card == NULL)
+        return refuse_card(settings->card_name);
+    settings->card_name = card->name;
+    if (settings->card_bytes == 0)
+        settings->card_bytes = card->total_bytes;
+    return HR_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static hr_status copy_settings(const hr_plan_settings *settings, hr_plan_settings *out)
+{
+    hr_plan_settings_init(out);
+    if (settings == NULL)
+        return HR_OK;
+    if (settings->struct_size < sizeof settings->struct_size)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "struct_size: expected sizeof(hr_plan_settings), found %zu",
+                        settings->struct_size);
+    size_t known_bytes = settings->struct_size < sizeof *out ? settings->struct_size : sizeof *out;
+    memcpy(out, settings, known_bytes);
+    out->struct_size = sizeof *out;
+    return HR_OK;
+}
+
+hr_status hr__settings_check(const hr_plan_model *model, const hr_plan_settings *settings,
+                             hr_plan_settings *out)
+{
+    hr_plan_settings made;
+    HR__TRY(copy_settings(settings, &made));
+    HR__TRY(check_enumerators(&made));
+    HR__TRY(check_ranges(&made));
+    HR__TRY(check_together(&made));
+    HR__TRY(model->family->has_images ? check_image(model, &made) : check_sequence(model, &made));
+    HR__TRY(check_abilities(model, &made));
+    HR__TRY(find_card(&made));
+    *out = made;
+    return HR_OK;
+}
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+size_t hr__settings_notes(const hr_plan_model *model, const hr_plan_settings *settings,
+                          const char *notes[HR__SETTINGS_MOST_NOTES])
+{
+    const hr__transformer *shape = &model->shape;
+    size_t count = 0;
+    if (!model->family->has_images && shape->positions > 0 &&
+        settings->sequence + settings->generate > shape->positions)
+        notes[count++] = "the sequence is longer than those the model was made for";
+    if (shape->patch > 0 && settings->image != shape->image)
+        notes[count++] = "images of another size than the model's: it then interpolates its "
+                         "positions, which the plan leaves out";
+    if (settings->mode == HR_PLAN_MODE_TRAIN && settings->precision == HR_PRECISION_FP16 &&
+        !settings->has_master_weights)
+        notes[count++] = "weights in fp16 without float32 copies take little memory and seldom "
+                         "train well: small updates are lost";
+    if (settings->sharding == HR_SHARDING_FSDP && settings->gpus == 1)
+        notes[count++] = "FSDP on one GPU shares nothing: what is planned is its own cost";
+    return count;
+}

@@ -1,0 +1,104 @@
+/* sharding_zero.c - DeepSpeed's ZeRO, stages 1 and 2: the optimizer's state is split, and at stage
+ * 2 gradients are.
+ *
+ * The optimizer changes one flat float32 copy of this GPU's partition. Gradients pass through a
+ * bucket of reduce_bucket_size elements, which is as large as that however small the model is, and
+ * is there during the backward pass. Afterwards only the partition's gradients are left. With the
+ * optimizer on the host (offload_optimizer) they are there too.
+ *
+ * After deepspeed/runtime/zero/stage_1_and_2.py, with its defaults: contiguous_gradients, without
+ * overlap_comm. */
+#include "plan/sharding.h"
+
+enum { BUCKET_ELEMENTS = 500000000 };
+
+static bool is_optimizer_here(const hr__plan_run *run)
+{
+    return run->settings->offload == HR_OFFLOAD_NONE;
+}
+
+static uint64_t partition(const hr__sharding *sharding)
+{
+    return hr__part_of(sharding, sharding->trained_elements);
+}
+
+static void before_backward(hr__plan_run *run, size_t number)
+{
+    hr__sharding *sharding = run->sharding;
+    if (number == 0)
+        sharding->bucket =
+            hr__take_for(run, BUCKET_ELEMENTS, sharding->trained_dtype, HR__USE_GRADIENTS);
+}
+
+/* Those of the partition are kept, and later ones added to them. */
+static void keep_partition(hr__plan_run *run)
+{
+    hr__sharding *sharding = run->sharding;
+    if (is_optimizer_here(run) && !hr__is_tensor(sharding->gradient))
+        sharding->gradient =
+            hr__take_for(run, partition(sharding), sharding->trained_dtype, HR__USE_GRADIENTS);
+}
+
+/* Stage 2: they are in the bucket, or reduced already. */
+static void after_block(hr__plan_run *run, size_t number)
+{
+    keep_partition(run);
+    hr__drop_group_gradients(run, number);
+}
+
+static void end_backward(hr__plan_run *run)
+{
+    keep_partition(run);
+    for (size_t i = 0; i < run->sharding->group_count; i++)
+        hr__drop_group_gradients(run, i);
+    hr__drop(run->tape, &run->sharding->bucket);
+}
+
+static void create_optimizer(hr__plan_run *run, hr__optimizer *optimizer)
+{
+    optimizer->items = hr__run_alloc(run, 1, sizeof *optimizer->items);
+    if (hr__tape_status(run->tape) != HR_OK)
+        return;
+    optimizer->items[optimizer->count++] =
+        (hr__stepped){.elements = partition(run->sharding), .dtype = HR__FLOAT32};
+    if (!optimizer->is_elsewhere) /* the copy, until the run ends */
+        (void)hr__tensor_new(run->tape, partition(run->sharding), HR__FLOAT32);
+}
+
+/* The partition's gradients in one piece, and that in float32. */
+static void begin_step(hr__plan_run *run)
+{
+    hr__sharding *sharding = run->sharding;
+    hr__tensor flat =
+        hr__take_for(run, partition(sharding), sharding->trained_dtype, HR__USE_GRADIENTS);
+    sharding->float_gradient =
+        sharding->trained_dtype == HR__FLOAT32
+            ? hr__hold(run->tape, flat)
+            : hr__take_for(run, partition(sharding), HR__FLOAT32, HR__USE_GRADIENTS);
+    hr__drop(run->tape, &flat);
+    hr__drop(run->tape, &sharding->gradient);
+}
+
+static void end_step(hr__plan_run *run)
+{
+    hr__drop(run->tape, &run->sharding->float_gradient);
+}
+
+const hr__scheme hr__scheme_zero_1 = {
+    .keeps_weights = true,
+    .before_backward = before_backward,
+    .end_backward = end_backward,
+    .create_optimizer = create_optimizer,
+    .begin_step = begin_step,
+    .end_step = end_step,
+};
+
+const hr__scheme hr__scheme_zero_2 = {
+    .keeps_weights = true,
+    .before_backward = before_backward,
+    .after_backward = after_block,
+    .end_backward = end_backward,
+    .create_optimizer = create_optimizer,
+    .begin_step = begin_step,
+    .end_step = end_step,
+};

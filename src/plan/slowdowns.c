@@ -1,0 +1,213 @@
+/* slowdowns.c - what each change does to the time of a step, and who says so.
+ *
+ * Factors differ between models, cards and versions; these are for ranking. Where sources give a
+ * range, the slower end of what was measured is here, so that nothing is recommended for a speed it
+ * may not have. Effects multiply only roughly. */
+#include <math.h>
+#include <string.h>
+
+#include "plan/changes.h"
+
+typedef struct factor_row {
+    hr__change change;
+    int value; /* the enumerator that is changed to */
+    hr__slowdown slowdown;
+} factor_row;
+
+static const factor_row rows[] = {
+    {HR__CHANGE_ATTENTION,
+     HR_ATTENTION_SDPA,
+     {1.0, "fused kernels are not slower than eager attention (flash-attention, README)"}},
+    {HR__CHANGE_OPTIMIZER,
+     HR_OPTIMIZER_ADAMW_FUSED,
+     {1.0, "one kernel in place of several (torch.optim.AdamW, documentation of fused)"}},
+    {HR__CHANGE_OPTIMIZER,
+     HR_OPTIMIZER_ADAM_8BIT,
+     {1.05, "torchtune README, Llama 3.2 3B on an A100: 4.7 % fewer tokens per second"}},
+    {HR__CHANGE_OPTIMIZER,
+     HR_OPTIMIZER_PAGED_ADAM_8BIT,
+     {1.1, "as 8-bit Adam, and what is moved while memory is short (bitsandbytes, documentation)"}},
+    {HR__CHANGE_OPTIMIZER,
+     HR_OPTIMIZER_ADAFACTOR,
+     {1.05, "no measurement found; counted as 8-bit Adam"}},
+    {HR__CHANGE_CHECKPOINTING,
+     HR_CHECKPOINTING_SELECTIVE,
+     {1.05, "Korthikanti et al. 2022 (arXiv 2205.05198): a tenth of what full checkpointing costs, "
+            "or less; the upper end of 1.02 to 1.05"}},
+    {HR__CHANGE_CHECKPOINTING,
+     HR_CHECKPOINTING_FULL,
+     {1.3, "one more forward pass, in theory 4/3; torchtune README 1.27, DeepSpeed#5305 1.26 and "
+           "1.31"}},
+    {HR__CHANGE_SHARDING,
+     HR_SHARDING_ZERO_1,
+     {1.0, "the same volume as data parallel training (ZeRO, arXiv 1910.02054)"}},
+    {HR__CHANGE_SHARDING,
+     HR_SHARDING_ZERO_2,
+     {1.0, "the same volume as data parallel training (ZeRO, arXiv 1910.02054)"}},
+    {HR__CHANGE_SHARDING,
+     HR_SHARDING_ZERO_3,
+     {1.1, "1.5 times the volume (ZeRO, arXiv 1910.02054), most of it hidden; a tenth is assumed"}},
+    {HR__CHANGE_SHARDING,
+     HR_SHARDING_FSDP,
+     {1.1, "1.5 times the volume (ZeRO, arXiv 1910.02054), most of it hidden; a tenth is assumed"}},
+};
+
+static const hr__slowdown lora = {
+    1.0, "up to 18 % faster (torchtune README), which is not counted: it is another method"};
+static const hr__slowdown qlora = {
+    1.28, "torchtune README, 3083 against 2413 tokens per second on an RTX 4090; 1.02 on an A100"};
+
+/* ---- by name of the card --------------------------------------------------------------------- */
+
+/* Compute capability below 8. */
+static const char *const before_ampere[] = {
+    "gtx1080ti", "rtx2080ti", "p100", "t4", "v100-16g", "v100-32g",
+};
+static const char *const without_tensor_cores[] = {"gtx1080ti", "p100"};
+
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; name != NULL && i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool hr__card_has_bf16(const char *card_name)
+{
+    return !is_among(card_name, before_ampere, sizeof before_ampere / sizeof before_ampere[0]);
+}
+
+/* ---- computed -------------------------------------------------------------------------------- */
+
+static hr__slowdown of_precision(const hr_plan_settings *from)
+{
+    const size_t count = sizeof without_tensor_cores / sizeof without_tensor_cores[0];
+    if (from->precision != HR_PRECISION_FP32 ||
+        is_among(from->card_name, without_tensor_cores, count))
+        return (hr__slowdown){1.0, "not slower; how much faster depends on the card"};
+    return (hr__slowdown){0.65, "measured on an H200 against float32 without TF32: 0.2 to 0.65 "
+                                "(tests/data/plan)"};
+}
+
+static hr__slowdown of_batch(const hr_plan_settings *from, const hr_plan_settings *to)
+{
+    const double for_each_halving = 1.03;
+    return (hr__slowdown){
+        pow(for_each_halving, log2((double)from->batch / (double)to->batch)),
+        "1.0 to 1.1 while products stay large (ml-engineering, training/performance): 3 % are "
+        "assumed for each halving"};
+}
+
+/* The head's products are made once more: one third of what the head takes in a step. */
+static hr__slowdown of_chunks(double head_share)
+{
+    return (hr__slowdown){1 + head_share / 3,
+                          "computed: the head runs once more in the backward pass"};
+}
+
+/* ---- offload --------------------------------------------------------------------------------- */
+
+/* An accelerator of the A100's class at half its peak, a PCIe 4 slot, and a host's memory. */
+#define FLOPS_16_BIT 100e12
+#define FLOPS_32_BIT 10e12
+#define SLOT_BYTES_PER_S 25e9
+#define HOST_BYTES_PER_S 50e9
+#define CARD_BYTES_PER_S 1.5e12
+#define HOST_BYTES_PER_WEIGHT 28.0 /* AdamW in float32: reads 4 numbers, writes 3 */
+
+static bool is_float32(hr_precision precision)
+{
+    return precision == HR_PRECISION_FP32;
+}
+
+static double tokens_of_step(const hr_plan_settings *settings)
+{
+    enum { PIXELS_PER_TOKEN = 256 }; /* patches of 16 by 16; a ResNet computes about as much */
+    double pixels = (double)settings->image * (double)settings->image;
+    double tokens = settings->image > 0 ? pixels / PIXELS_PER_TOKEN : (double)settings->sequence;
+    return (double)settings->batch * (double)settings->accumulation * (tokens < 1 ? 1 : tokens);
+}
+
+/* Every token reads all weights: from the card's memory, or through the slot. */
+static hr__slowdown of_offload_in_generation(void)
+{
+    return (hr__slowdown){CARD_BYTES_PER_S / SLOT_BYTES_PER_S,
+                          "computed: each token waits for all weights over PCIe 4 at 25 GB/s, in "
+                          "place of 1.5 TB/s"};
+}
+
+/* All for one weight: both the computing and the moving grow with their number. */
+static hr__slowdown of_offload(const hr_plan_settings *to)
+{
+    bool is_training = to->mode == HR_PLAN_MODE_TRAIN;
+    bool has_half = to->precision == HR_PRECISION_BF16 || to->precision == HR_PRECISION_FP16;
+    double weight_bytes = has_half ? 2 : 4;
+    double products = (is_training ? 6 : 2) * tokens_of_step(to) /
+                      (is_float32(to->precision) ? FLOPS_32_BIT : FLOPS_16_BIT);
+    double moved = is_training ? 2 * weight_bytes : weight_bytes;
+    if (is_training && to->offload == HR_OFFLOAD_WEIGHTS)
+        moved += 2 * weight_bytes * (double)to->accumulation - weight_bytes;
+    double host = is_training ? HOST_BYTES_PER_WEIGHT / HOST_BYTES_PER_S : 0;
+    return (hr__slowdown){
+        1 + (moved / SLOT_BYTES_PER_S + host) / products,
+        "computed: weights and gradients over PCIe 4 at 25 GB/s, AdamW at 50 GB/s "
+        "of the host's memory, nothing hidden; 0.5 s became 7 s in DeepSpeed's "
+        "ZenFlow article"};
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static int value_of(hr__change change, const hr_plan_settings *settings)
+{
+    switch (change) {
+    case HR__CHANGE_ATTENTION:
+        return (int)settings->attention;
+    case HR__CHANGE_OPTIMIZER:
+        return (int)settings->optimizer;
+    case HR__CHANGE_CHECKPOINTING:
+        return (int)settings->checkpointing;
+    case HR__CHANGE_SHARDING:
+        return (int)settings->sharding;
+    default:
+        return -1;
+    }
+}
+
+static hr__slowdown from_table(hr__change change, const hr_plan_settings *to)
+{
+    int value = value_of(change, to);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].change == change && rows[i].value == value)
+            return rows[i].slowdown;
+    return (hr__slowdown){1.0, "not known"};
+}
+
+hr__slowdown hr__slowdown_of(hr__change change, const hr_plan_settings *from,
+                             const hr_plan_settings *to, double head_share)
+{
+    switch (change) {
+    case HR__CHANGE_PRECISION:
+        return of_precision(from);
+    case HR__CHANGE_BATCH:
+        return of_batch(from, to);
+    case HR__CHANGE_LOSS:
+        return of_chunks(head_share);
+    case HR__CHANGE_METHOD:
+        return to->is_quantized ? qlora : lora;
+    case HR__CHANGE_OFFLOAD:
+        return to->generate > 0 ? of_offload_in_generation() : of_offload(to);
+    default:
+        return from_table(change, to);
+    }
+}
+
+double hr__slowdown_together(const hr_plan_settings *from, const hr_plan_settings *to,
+                             double head_share)
+{
+    double product = 1;
+    for (hr__change change = 0; change < HR__CHANGE_COUNT; change++)
+        if (hr__has_changed(change, from, to))
+            product *= hr__slowdown_of(change, from, to, head_share).factor;
+    return product;
+}

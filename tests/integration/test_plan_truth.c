@@ -1,0 +1,118 @@
+/* test_plan_truth.c - predictions against measured steps, and the table of error bands against
+ * both. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "headroom/plan.h"
+
+#include "plan/error_bands.h"
+#include "plan/plan_model.h"
+#include "support/cmocka_here.h"
+#include "support/plan_truth.h"
+
+#define MOST_ERROR 0.03
+#define MOST_MEDIAN 0.01
+
+static int read_truths(void **state)
+{
+    static hr_test_truths truths;
+    *state = &truths;
+    return hr_test_read_truths(HR_TEST_DATA "/plan/truth.jsonl", &truths) ? 0 : -1;
+}
+
+static int free_truths(void **state)
+{
+    hr_test_free_truths(*state);
+    return 0;
+}
+
+static hr_plan *plan_of(const hr_test_truth *truth)
+{
+    const hr_plan_options options = {
+        .struct_size = sizeof options, .without_replay = true, .without_choices = true};
+    hr_plan *plan = NULL;
+    if (hr_plan_make(truth->model, &truth->settings, &options, &plan) != HR_OK)
+        fail_msg("%s: %s", truth->name, hr_last_error());
+    return plan;
+}
+
+static double error_of(const char *name, const char *what, uint64_t predicted, uint64_t measured)
+{
+    if (measured == HR_UNKNOWN)
+        return 0;
+    double error = (double)predicted / (double)measured - 1;
+    if (fabs(error) > MOST_ERROR)
+        fail_msg("%s: %s is off by %+.2f %%", name, what, 100 * error);
+    return error;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static void every_peak_is_within_3_percent_and_the_median_within_1(void **state)
+{
+    const hr_test_truths *truths = *state;
+    double *errors = calloc(truths->count, sizeof *errors);
+    assert_non_null(errors);
+    assert_true(truths->count >= 37);
+    for (size_t i = 0; i < truths->count; i++) {
+        const hr_test_truth *truth = &truths->cases[i];
+        hr_plan *plan = plan_of(truth);
+        errors[i] =
+            fabs(error_of(truth->name, "the peak", plan->peak_allocated_bytes, truth->peak_bytes));
+        hr_plan_free(plan);
+    }
+    qsort(errors, truths->count, sizeof *errors, by_size);
+    assert_true(errors[truths->count / 2] <= MOST_MEDIAN);
+    free(errors);
+}
+
+static void what_is_there_after_the_forward_pass_is_within_3_percent(void **state)
+{
+    const hr_test_truths *truths = *state;
+    for (size_t i = 0; i < truths->count; i++) {
+        const hr_test_truth *truth = &truths->cases[i];
+        hr_plan *plan = plan_of(truth);
+        (void)error_of(truth->name, "after the forward pass", plan->after_forward_bytes,
+                       truth->after_forward_bytes);
+        if (truth->settings.accumulation == 1)
+            (void)error_of(truth->name, "the forward pass's peak", plan->phase_peaks[0],
+                           truth->peak_forward_bytes);
+        assert_int_equal(plan->parameters, truth->parameters);
+        hr_plan_free(plan);
+    }
+}
+
+/* Fails after a change of the planner, until `make bench-plan` was run. */
+static void the_table_of_error_bands_is_that_of_these_cases(void **state)
+{
+    const double rounding = 0.00001;
+    const hr_test_truths *truths = *state;
+    assert_int_equal(hr__measured_case_count, truths->count);
+    for (size_t i = 0; i < truths->count; i++) {
+        const hr_test_truth *truth = &truths->cases[i];
+        const hr__measured_case *row = &hr__measured_cases[i];
+        hr_plan *plan = plan_of(truth);
+        double error = (double)plan->peak_allocated_bytes / (double)truth->peak_bytes - 1;
+        assert_string_equal(row->family, truth->model->family->name);
+        if (fabs(row->error - error) > rounding)
+            fail_msg("%s: the table has %+.5f, it is %+.5f: make bench-plan", truth->name,
+                     row->error, error);
+        assert_true(plan->has_error_band);
+        assert_true(plan->error_low <= error + rounding && error <= plan->error_high + rounding);
+        hr_plan_free(plan);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_peak_is_within_3_percent_and_the_median_within_1),
+        cmocka_unit_test(what_is_there_after_the_forward_pass_is_within_3_percent),
+        cmocka_unit_test(the_table_of_error_bands_is_that_of_these_cases),
+    };
+    return cmocka_run_group_tests(tests, read_truths, free_truths);
+}

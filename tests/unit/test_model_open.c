@@ -1,0 +1,294 @@
+/* test_model_open.c - config.json of every family comes to the shape of the built-in model, and
+ * what is no configuration is told so. The JSON is written for this test, after the published
+ * files. */
+#include "headroom/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plan/config_families.h"
+#include "plan/plan_model.h"
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+
+/* The configuration, and the built-in model that it is of. */
+static const struct published {
+    const char *name, *json;
+} published[] = {
+    {"gpt2",
+     "{\"model_type\": \"gpt2\", \"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768,"
+     " \"n_layer\": 12, \"n_head\": 12, \"n_inner\": null, \"n_ctx\": 1024,"
+     " \"activation_function\": \"gelu_new\", \"attn_pdrop\": 0.1, \"embd_pdrop\": 0.1,"
+     " \"resid_pdrop\": 0.1, \"architectures\": [\"GPT2LMHeadModel\"]}"},
+    {"llama-3-8b",
+     "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"hidden_size\": 4096,"
+     " \"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"
+     " \"num_key_value_heads\": 8, \"max_position_embeddings\": 8192, \"hidden_act\": \"silu\","
+     " \"attention_bias\": false, \"tie_word_embeddings\": false}"},
+    {"mistral-7b",
+     "{\"model_type\": \"mistral\", \"vocab_size\": 32000, \"hidden_size\": 4096,"
+     " \"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"
+     " \"num_key_value_heads\": 8, \"max_position_embeddings\": 32768, \"hidden_act\": \"silu\","
+     " \"sliding_window\": 4096, \"tie_word_embeddings\": false}"},
+    {"qwen2-0.5b",
+     "{\"model_type\": \"qwen2\", \"vocab_size\": 151936, \"hidden_size\": 896,"
+     " \"intermediate_size\": 4864, \"num_hidden_layers\": 24, \"num_attention_heads\": 14,"
+     " \"num_key_value_heads\": 2, \"max_position_embeddings\": 131072, \"hidden_act\": \"silu\","
+     " \"attention_dropout\": 0.0, \"use_sliding_window\": false, \"sliding_window\": 131072,"
+     " \"tie_word_embeddings\": true}"},
+    {"qwen3-0.6b",
+     "{\"model_type\": \"qwen3\", \"vocab_size\": 151936, \"hidden_size\": 1024, \"head_dim\": 128,"
+     " \"intermediate_size\": 3072, \"num_hidden_layers\": 28, \"num_attention_heads\": 16,"
+     " \"num_key_value_heads\": 8, \"max_position_embeddings\": 40960, \"hidden_act\": \"silu\","
+     " \"attention_bias\": false, \"sliding_window\": null, \"tie_word_embeddings\": true}"},
+    {"gemma-2b",
+     "{\"model_type\": \"gemma\", \"vocab_size\": 256000, \"hidden_size\": 2048, \"head_dim\": 256,"
+     " \"intermediate_size\": 16384, \"num_hidden_layers\": 18, \"num_attention_heads\": 8,"
+     " \"num_key_value_heads\": 1, \"max_position_embeddings\": 8192, \"hidden_act\": \"gelu\"}"},
+    {"gemma-2-2b",
+     "{\"model_type\": \"gemma2\", \"vocab_size\": 256000, \"hidden_size\": 2304, \"head_dim\": "
+     "256,"
+     " \"intermediate_size\": 9216, \"num_hidden_layers\": 26, \"num_attention_heads\": 8,"
+     " \"num_key_value_heads\": 4, \"max_position_embeddings\": 8192, \"sliding_window\": 4096,"
+     " \"final_logit_softcapping\": 30.0, \"hidden_activation\": \"gelu_pytorch_tanh\"}"},
+    {"gemma-3-1b",
+     "{\"model_type\": \"gemma3_text\", \"vocab_size\": 262144, \"hidden_size\": 1152,"
+     " \"head_dim\": 256, \"intermediate_size\": 6912, \"num_hidden_layers\": 26,"
+     " \"num_attention_heads\": 4, \"num_key_value_heads\": 1, \"max_position_embeddings\": 32768,"
+     " \"sliding_window\": 512, \"sliding_window_pattern\": 6, \"final_logit_softcapping\": null}"},
+    {"phi-2", "{\"model_type\": \"phi\", \"vocab_size\": 51200, \"hidden_size\": 2560,"
+              " \"intermediate_size\": 10240, \"num_hidden_layers\": 32,"
+              " \"num_attention_heads\": 32, \"num_key_value_heads\": null,"
+              " \"max_position_embeddings\": 2048, \"partial_rotary_factor\": 0.4,"
+              " \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.0, \"hidden_act\": \"gelu_new\"}"},
+    {"phi-3-mini",
+     "{\"model_type\": \"phi3\", \"vocab_size\": 32064, \"hidden_size\": 3072,"
+     " \"intermediate_size\": 8192, \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"
+     " \"num_key_value_heads\": 32, \"max_position_embeddings\": 4096, \"sliding_window\": 2047,"
+     " \"hidden_act\": \"silu\", \"resid_pdrop\": 0.0}"},
+    {"mixtral-8x7b",
+     "{\"model_type\": \"mixtral\", \"vocab_size\": 32000, \"hidden_size\": 4096,"
+     " \"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"
+     " \"num_key_value_heads\": 8, \"max_position_embeddings\": 32768, \"num_local_experts\": 8,"
+     " \"num_experts_per_tok\": 2, \"sliding_window\": null, \"output_router_logits\": false}"},
+    {"bert-base",
+     "{\"model_type\": \"bert\", \"vocab_size\": 30522, \"hidden_size\": 768,"
+     " \"intermediate_size\": 3072, \"num_hidden_layers\": 12, \"num_attention_heads\": 12,"
+     " \"max_position_embeddings\": 512, \"type_vocab_size\": 2, \"hidden_act\": \"gelu\","
+     " \"hidden_dropout_prob\": 0.1, \"attention_probs_dropout_prob\": 0.1,"
+     " \"position_embedding_type\": \"absolute\"}"},
+    {"roberta-base",
+     "{\"model_type\": \"roberta\", \"vocab_size\": 50265, \"hidden_size\": 768,"
+     " \"intermediate_size\": 3072, \"num_hidden_layers\": 12, \"num_attention_heads\": 12,"
+     " \"max_position_embeddings\": 514, \"type_vocab_size\": 1, \"pad_token_id\": 1}"},
+    {"t5-small", "{\"model_type\": \"t5\", \"vocab_size\": 32128, \"d_model\": 512, \"d_kv\": 64,"
+                 " \"d_ff\": 2048, \"num_layers\": 6, \"num_heads\": 8, \"dropout_rate\": 0.1,"
+                 " \"relative_attention_num_buckets\": 32, \"n_positions\": 512}"},
+    {"flan-t5-base",
+     "{\"model_type\": \"t5\", \"vocab_size\": 32128, \"d_model\": 768, \"d_kv\": 64,"
+     " \"d_ff\": 2048, \"num_layers\": 12, \"num_decoder_layers\": 12, \"num_heads\": 12,"
+     " \"feed_forward_proj\": \"gated-gelu\", \"tie_word_embeddings\": false}"},
+    {"vit-base", "{\"model_type\": \"vit\", \"hidden_size\": 768, \"intermediate_size\": 3072,"
+                 " \"num_hidden_layers\": 12, \"num_attention_heads\": 12, \"image_size\": 224,"
+                 " \"patch_size\": 16, \"num_channels\": 3, \"qkv_bias\": true,"
+                 " \"hidden_dropout_prob\": 0.0, \"attention_probs_dropout_prob\": 0.0,"
+                 " \"num_labels\": 1000, \"hidden_act\": \"gelu\"}"},
+};
+
+enum { PUBLISHED_COUNT = sizeof published / sizeof published[0] };
+
+static hr_plan_model *opened(const char *json)
+{
+    hr_plan_model *model = NULL;
+    hr_status status = hr__plan_model_open_memory(json, strlen(json), &model);
+    if (status != HR_OK)
+        print_error("%s\n", hr_last_error());
+    assert_int_equal(status, HR_OK);
+    return model;
+}
+
+static void a_published_configuration_comes_to_the_built_in_shape(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PUBLISHED_COUNT; i++) {
+        hr_plan_model *model = opened(published[i].json), *known;
+        assert_int_equal(hr_plan_model_open(published[i].name, &known), HR_OK);
+        assert_ptr_equal(model->family, known->family);
+        if (memcmp(&model->shape, &known->shape, sizeof model->shape) != 0)
+            print_error("%s has another shape\n", published[i].name);
+        assert_memory_equal(&model->shape, &known->shape, sizeof model->shape);
+        hr_plan_model_close(known);
+        hr_plan_model_close(model);
+    }
+}
+
+typedef struct refusal {
+    const char *json;
+    hr_status status;
+    const char *words;
+} refusal;
+
+static void assert_refused(const refusal *expected)
+{
+    hr_plan_model *model = NULL;
+    hr_status status = hr__plan_model_open_memory(expected->json, strlen(expected->json), &model);
+    if (status != expected->status || strstr(hr_last_error(), expected->words) == NULL)
+        print_error("%s: %s\n", expected->json, hr_last_error());
+    assert_int_equal(status, expected->status);
+    assert_non_null(strstr(hr_last_error(), expected->words));
+    assert_null(model);
+}
+
+#define GPT2_WITH(fields)                                                                          \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 64, \"n_embd\": 64,"         \
+    " \"n_layer\": 2, \"n_head\": 4, " fields "}"
+#define LLAMA_WITH(fields)                                                                         \
+    "{\"model_type\": \"llama\", \"vocab_size\": 100, \"hidden_size\": 64,"                        \
+    " \"intermediate_size\": 128, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " fields   \
+    "}"
+
+static void absurd_values_are_refused_by_name(void **state)
+{
+    static const refusal refusals[] = {
+        {GPT2_WITH("\"n_layer\": 0"), HR_ERR_UNSUPPORTED,
+         "n_layer: expected a whole number from 1 to 4096, found 0"},
+        {GPT2_WITH("\"n_head\": 1000000000000"), HR_ERR_UNSUPPORTED, "n_head: expected"},
+        {GPT2_WITH("\"n_head\": 5"), HR_ERR_UNSUPPORTED,
+         "n_embd: expected a multiple of n_head, which is 5, found 64"},
+        {GPT2_WITH("\"n_embd\": -64"), HR_ERR_UNSUPPORTED, "found -64"},
+        {GPT2_WITH("\"n_embd\": 64.5"), HR_ERR_UNSUPPORTED, "found 64.5"},
+        {GPT2_WITH("\"n_embd\": \"wide\""), HR_ERR_CORRUPT_FILE, "found \"wide\""},
+        {GPT2_WITH("\"n_embd\": null"), HR_ERR_CORRUPT_FILE, "n_embd is missing"},
+        {GPT2_WITH("\"attn_pdrop\": 1.5"), HR_ERR_UNSUPPORTED,
+         "attn_pdrop: expected a number from"},
+        {GPT2_WITH("\"activation_function\": \"gelu_nwe\""), HR_ERR_UNSUPPORTED,
+         "(perhaps gelu_new)"},
+        {GPT2_WITH("\"add_cross_attention\": true"), HR_ERR_UNSUPPORTED, "add_cross_attention"},
+        {LLAMA_WITH("\"num_key_value_heads\": 3"), HR_ERR_UNSUPPORTED,
+         "num_attention_heads: expected a multiple of num_key_value_heads"},
+        {LLAMA_WITH("\"num_key_value_heads\": 0"), HR_ERR_UNSUPPORTED, "num_key_value_heads"},
+        {LLAMA_WITH("\"hidden_size\": 66"), HR_ERR_UNSUPPORTED, "hidden_size: expected a multiple"},
+        {LLAMA_WITH("\"tie_word_embeddings\": \"yes\""), HR_ERR_CORRUPT_FILE, "true or false"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
+        assert_refused(&refusals[i]);
+}
+
+static void what_is_no_model_is_told_what_it_is(void **state)
+{
+    static const refusal refusals[] = {
+        {"[1, 2]", HR_ERR_CORRUPT_FILE, "expected an object, as config.json is, found a list"},
+        {"{}", HR_ERR_CORRUPT_FILE, "model_type is missing"},
+        {"{\"tokenizer_class\": \"X\"}", HR_ERR_CORRUPT_FILE, "a tokenizer's configuration"},
+        {"{\"peft_type\": \"LORA\", \"r\": 8}", HR_ERR_CORRUPT_FILE, "an adapter's configuration"},
+        {"{\"weight_map\": {}}", HR_ERR_CORRUPT_FILE, "an index of weights"},
+        {"{\"model_type\": 3}", HR_ERR_CORRUPT_FILE, "model_type: expected a text, found 3"},
+        {"{\"model_type\": \"lama\"}", HR_ERR_UNSUPPORTED, "(perhaps llama), found \"lama\""},
+        {"{\"model_type\": \"mamba\"}", HR_ERR_UNSUPPORTED, "found \"mamba\""},
+        {"{\"model_type\": ", HR_ERR_CORRUPT_FILE, ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
+        assert_refused(&refusals[i]);
+}
+
+static void every_family_needs_its_fields(void **state)
+{
+    static const char *const types[] = {"gpt2", "llama",   "qwen3", "gemma", "phi",    "phi3",
+                                        "bert", "mixtral", "t5",    "vit",   "roberta"};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        char json[64];
+        snprintf(json, sizeof json, "{\"model_type\": \"%s\"}", types[i]);
+        assert_refused(&(refusal){json, HR_ERR_CORRUPT_FILE, " is missing: expected"});
+    }
+}
+
+static void what_the_plan_leaves_out_is_noted(void **state)
+{
+    (void)state;
+    hr_plan_model *model =
+        opened(LLAMA_WITH("\"architectures\": [\"LlamaForSequenceClassification\"]"
+                          ", \"quantization_config\": {\"bits\": 4}"));
+    assert_int_equal(model->note_count, 2);
+    assert_string_equal(model->notes[0], "planned as LlamaForCausalLM; the configuration names "
+                                         "LlamaForSequenceClassification");
+    assert_non_null(strstr(model->notes[1], "quantization_config"));
+    hr_plan_model_close(model);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void a_file_and_its_folder_are_the_same_model(void **state)
+{
+    char folder[] = "/tmp/headroom-model-XXXXXX", path[64];
+    hr_plan_model *by_file, *by_folder, *none;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(hr_plan_model_open(folder, &none), HR_ERR_FILE);
+    assert_non_null(strstr(hr_last_error(), "the folder holds no config.json"));
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(published[0].json, file);
+    fclose(file);
+    assert_int_equal(hr_plan_model_open(path, &by_file), HR_OK);
+    assert_int_equal(hr_plan_model_open(folder, &by_folder), HR_OK);
+    assert_string_equal(by_file->name, path);
+    assert_string_equal(by_folder->name, folder);
+    assert_memory_equal(&by_file->shape, &by_folder->shape, sizeof by_file->shape);
+    hr_plan_model_close(by_file);
+    hr_plan_model_close(by_folder);
+    unlink(path);
+    rmdir(folder);
+}
+
+static void a_name_that_is_not_known_brings_the_nearest(void **state)
+{
+    hr_plan_model *model = NULL;
+    (void)state;
+    assert_int_equal(hr_plan_model_open("llama-3-8", &model), HR_ERR_FILE);
+    assert_string_equal(hr_last_error(), "llama-3-8: neither a built-in model nor a file; did you "
+                                         "mean 'llama-3-8b'?");
+    assert_int_equal(hr_plan_model_open("", &model), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_plan_model_open(NULL, &model), HR_ERR_INVALID_ARGUMENT);
+    assert_null(model);
+}
+
+static bool open_all(void *context)
+{
+    bool is_open = true;
+    (void)context;
+    for (size_t i = 0; i < PUBLISHED_COUNT && is_open; i++) {
+        hr_plan_model *model = NULL;
+        is_open = hr__plan_model_open_memory(published[i].json, strlen(published[i].json),
+                                             &model) == HR_OK;
+        hr_plan_model_close(model);
+    }
+    return is_open;
+}
+
+static void every_refused_allocation_is_a_status(void **state)
+{
+    (void)state;
+    hr_test_sweep_host_memory(open_all, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_published_configuration_comes_to_the_built_in_shape),
+        cmocka_unit_test(absurd_values_are_refused_by_name),
+        cmocka_unit_test(what_is_no_model_is_told_what_it_is),
+        cmocka_unit_test(every_family_needs_its_fields),
+        cmocka_unit_test(what_the_plan_leaves_out_is_noted),
+        cmocka_unit_test(a_file_and_its_folder_are_the_same_model),
+        cmocka_unit_test(a_name_that_is_not_known_brings_the_nearest),
+        cmocka_unit_test(every_refused_allocation_is_a_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

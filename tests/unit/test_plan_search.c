@@ -1,0 +1,426 @@
+/* test_plan_search.c - what makes it fit: only what does, in order, and nothing that cannot be. */
+#include <string.h>
+
+#include "headroom/plan.h"
+
+#include "plan/changes.h"
+#include "plan/plan_model.h"
+#include "plan/plan_run.h"
+#include "plan/search.h"
+#include "plan/settings_check.h"
+#include "support/cmocka_here.h"
+
+#define GIB (UINT64_C(1) << 30)
+
+typedef struct asked {
+    const char *model;
+    uint64_t batch, sequence, card_bytes, gpus;
+    hr_precision precision;
+    hr_attention attention;
+    hr_plan_mode mode;
+    const char *card;
+    hr_sharding sharding;
+} asked;
+
+static const asked questions[] = {
+    {.model = "gpt2", .batch = 8, .card_bytes = 8 * GIB},
+    {.model = "gpt2", .batch = 8, .attention = HR_ATTENTION_EAGER, .card = "t4"},
+    {.model = "gpt2-xl", .batch = 6, .card = "rtx4090"},
+    {.model = "llama-3-8b",
+     .batch = 8,
+     .sequence = 2048,
+     .precision = HR_PRECISION_BF16,
+     .card = "rtx4090"},
+    {.model = "llama-3-8b",
+     .batch = 8,
+     .sequence = 2048,
+     .precision = HR_PRECISION_BF16,
+     .card = "h100",
+     .gpus = 4},
+    {.model = "llama-3-8b",
+     .batch = 1,
+     .sequence = 2048,
+     .precision = HR_PRECISION_BF16,
+     .card_bytes = 40 * GIB,
+     .gpus = 2,
+     .sharding = HR_SHARDING_FSDP},
+    {.model = "bert-base", .batch = 64, .sequence = 512, .card_bytes = 6 * GIB},
+    {.model = "vit-base", .batch = 256, .card_bytes = 8 * GIB},
+    {.model = "gpt2", .batch = 1000000, .card_bytes = 24 * GIB},
+    {.model = "gpt2", .batch = 97, .card_bytes = 4 * GIB},
+    {.model = "resnet50", .batch = 256, .card_bytes = 8 * GIB},
+    {.model = "llama-3-8b",
+     .batch = 4,
+     .sequence = 2048,
+     .mode = HR_PLAN_MODE_INFERENCE,
+     .card_bytes = 24 * GIB},
+};
+enum { QUESTIONS = sizeof questions / sizeof questions[0] };
+
+static hr_plan_settings settings_of(const asked *question)
+{
+    hr_plan_settings settings;
+    hr_plan_settings_init(&settings);
+    settings.batch = question->batch;
+    settings.sequence = question->sequence;
+    settings.precision = question->precision;
+    settings.attention = question->attention;
+    settings.mode = question->mode;
+    settings.gpus = question->gpus == 0 ? 1 : question->gpus;
+    settings.card_bytes = question->card_bytes;
+    settings.card_name = question->card;
+    settings.sharding = question->sharding;
+    return settings;
+}
+
+static hr_plan_model *open_model(const char *name)
+{
+    hr_plan_model *model = NULL;
+    assert_int_equal(hr_plan_model_open(name, &model), HR_OK);
+    return model;
+}
+
+static hr_plan *make(const hr_plan_model *model, const hr_plan_settings *settings)
+{
+    const hr_plan_options options = {.struct_size = sizeof options, .without_replay = true};
+    hr_plan *plan = NULL;
+    assert_int_equal(hr_plan_make(model, settings, &options, &plan), HR_OK);
+    return plan;
+}
+
+static uint64_t samples(const hr_plan_settings *settings)
+{
+    return settings->batch * settings->accumulation;
+}
+
+static void check_choice(const hr_plan_model *model, const hr_plan *plan,
+                         const hr_plan_choice *choice)
+{
+    hr_plan_settings checked;
+    assert_true(choice->fits);
+    assert_int_equal(hr__settings_check(model, &choice->settings, &checked), HR_OK);
+    assert_true(choice->change_count > 0);
+    assert_true(choice->peak_allocated_bytes < plan->peak_allocated_bytes);
+    assert_true(choice->peak_device_bytes <= plan->settings.card_bytes);
+    assert_int_equal(samples(&choice->settings), samples(&plan->settings));
+    for (size_t i = 0; i < choice->change_count; i++) {
+        assert_true(choice->changes[i][0] != '\0' && choice->costs[i][0] != '\0');
+        assert_true(choice->code[i][0] != '\0' && choice->sources[i][0] != '\0');
+    }
+}
+
+/* A plan of those settings fits by itself: what was found is not a promise of the search's alone.
+ */
+static void check_that_it_fits(const hr_plan_model *model, const hr_plan_choice *choice)
+{
+    hr_plan *plan = make(model, &choice->settings);
+    assert_true(plan->fits);
+    assert_int_equal(plan->peak_allocated_bytes, choice->peak_allocated_bytes);
+    assert_int_equal(plan->choice_count, 0);
+    hr_plan_free(plan);
+}
+
+static void all_that_is_offered_fits_and_is_possible(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        hr_plan_model *model = open_model(questions[i].model);
+        hr_plan_settings settings = settings_of(&questions[i]);
+        hr_plan *plan = make(model, &settings);
+        assert_false(plan->fits);
+        assert_true(plan->choice_count > 0 && plan->choice_count <= HR__SEARCH_MOST_FOUND);
+        for (size_t k = 0; k < plan->choice_count; k++) {
+            check_choice(model, plan, &plan->choices[k]);
+            check_that_it_fits(model, &plan->choices[k]);
+        }
+        hr_plan_free(plan);
+        hr_plan_model_close(model);
+    }
+}
+
+static void the_fastest_comes_first(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < QUESTIONS; i++) {
+        hr_plan_model *model = open_model(questions[i].model);
+        hr_plan_settings settings = settings_of(&questions[i]);
+        hr_plan *plan = make(model, &settings);
+        for (size_t k = 1; k < plan->choice_count; k++)
+            assert_true(plan->choices[k - 1].slowdown <= plan->choices[k].slowdown);
+        hr_plan_free(plan);
+        hr_plan_model_close(model);
+    }
+}
+
+/* Taking one change back from a choice leaves something that does not fit. */
+static void no_choice_has_a_change_it_could_do_without(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("gpt2");
+    hr_plan_settings settings = settings_of(&questions[0]);
+    hr_plan *plan = make(model, &settings);
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        hr_plan_settings less = plan->choices[i].settings;
+        hr__trial trial;
+        if (less.checkpointing == settings.checkpointing || plan->choices[i].change_count < 2)
+            continue;
+        less.checkpointing = settings.checkpointing;
+        assert_int_equal(hr__try(model, &less, &trial), HR_OK);
+        assert_true(trial.worst_bytes > settings.card_bytes);
+    }
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+static void what_fits_already_needs_no_change(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("gpt2");
+    hr_plan_settings settings;
+    hr_plan_settings_init(&settings);
+    settings.card_name = "h200";
+    hr_plan *plan = make(model, &settings);
+    assert_true(plan->fits);
+    assert_int_equal(plan->choice_count, 0);
+    assert_true(plan->largest_batch > 1);
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+static void a_card_beyond_reason_has_room(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("gpt2");
+    hr_plan_settings settings;
+    hr_plan_settings_init(&settings);
+    settings.sequence = 64;
+    settings.card_bytes = UINT64_MAX;
+    hr_plan *plan = make(model, &settings);
+    assert_true(plan->fits);
+    assert_int_equal(plan->margin_bytes, INT64_MAX);
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+static void a_card_too_small_for_anything_is_called_that(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("llama-3-70b");
+    hr_plan_settings settings;
+    hr_plan_settings_init(&settings);
+    settings.sequence = 512;
+    settings.card_bytes = GIB;
+    hr_plan *plan = make(model, &settings);
+    bool is_said = false;
+    assert_false(plan->fits);
+    assert_int_equal(plan->choice_count, 0);
+    assert_int_equal(plan->largest_batch, 0);
+    for (size_t i = 0; i < plan->note_count; i++)
+        is_said = is_said || strstr(plan->notes[i], "makes it fit this card") != NULL;
+    assert_true(is_said);
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+/* FSDP's step may be the fused one, and adapters may lie on weights that are shared. */
+static void what_shares_weights_still_has_other_ways(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("llama-3-8b");
+    hr_plan_settings settings;
+    bool is_fused = false, is_adapted = false;
+    hr_plan_settings_init(&settings);
+    settings.sequence = 2048;
+    settings.precision = HR_PRECISION_BF16;
+    settings.gpus = 2;
+    settings.sharding = HR_SHARDING_FSDP;
+    settings.card_bytes = 40 * GIB;
+    hr_plan *plan = make(model, &settings);
+    assert_false(plan->fits);
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        const hr_plan_settings *to = &plan->choices[i].settings;
+        assert_int_equal(to->sharding, HR_SHARDING_FSDP);
+        assert_true(to->optimizer == HR_OPTIMIZER_ADAMW ||
+                    to->optimizer == HR_OPTIMIZER_ADAMW_FUSED);
+        is_fused = is_fused || to->optimizer == HR_OPTIMIZER_ADAMW_FUSED;
+        is_adapted = is_adapted || to->lora_rank > 0;
+    }
+    assert_true(is_fused);
+    assert_true(is_adapted);
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+static bool fits(const hr_plan_model *model, hr_plan_settings settings, uint64_t batch)
+{
+    hr__trial trial;
+    settings.batch = batch;
+    assert_int_equal(hr__try(model, &settings, &trial), HR_OK);
+    return trial.worst_bytes <= settings.card_bytes;
+}
+
+static void the_largest_batch_fits_and_one_more_does_not(void **state)
+{
+    (void)state;
+    static const uint64_t cards[] = {3, 6, 11, 24, 80};
+    static const uint64_t asked_for[] = {1, 7, 500};
+    hr_plan_model *model = open_model("gpt2");
+    for (size_t i = 0; i < sizeof cards / sizeof cards[0]; i++)
+        for (size_t k = 0; k < sizeof asked_for / sizeof asked_for[0]; k++) {
+            hr_plan_settings settings, checked;
+            uint64_t largest = 77;
+            hr_plan_settings_init(&settings);
+            settings.batch = asked_for[k];
+            settings.card_bytes = cards[i] * GIB;
+            assert_int_equal(hr__settings_check(model, &settings, &checked), HR_OK);
+            assert_int_equal(hr__largest_batch(model, &checked, &largest), HR_OK);
+            assert_true(largest == 0 || fits(model, checked, largest));
+            assert_false(fits(model, checked, largest + 1));
+        }
+    hr_plan_model_close(model);
+}
+
+static void without_a_card_the_choices_need_less_and_less(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("gpt2");
+    hr_plan_settings settings;
+    hr_plan_settings_init(&settings);
+    settings.batch = 8;
+    hr_plan *plan = make(model, &settings);
+    assert_false(plan->is_card_known);
+    assert_true(plan->choice_count > 3);
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        assert_false(plan->choices[i].fits);
+        assert_true(plan->choices[i].peak_allocated_bytes < plan->peak_allocated_bytes);
+    }
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+static bool has_change(const hr_plan_choice *choice, const char *words)
+{
+    for (size_t i = 0; i < choice->change_count; i++)
+        if (strstr(choice->changes[i], words) != NULL)
+            return true;
+    return false;
+}
+
+static void a_card_without_bfloat16_is_offered_none(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("gpt2");
+    hr_plan_settings settings = settings_of(&questions[1]);
+    hr_plan *plan = make(model, &settings);
+    bool has_fp16 = false;
+    for (size_t i = 0; i < plan->choice_count; i++) {
+        assert_false(has_change(&plan->choices[i], "bf16"));
+        has_fp16 = has_fp16 || has_change(&plan->choices[i], "amp-fp16");
+    }
+    assert_true(has_fp16);
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+static void another_method_says_that_it_is_one(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("llama-3-8b");
+    hr_plan_settings settings = settings_of(&questions[3]);
+    hr_plan *plan = make(model, &settings);
+    bool has_method = false;
+    for (size_t i = 0; i < plan->choice_count; i++)
+        if (plan->choices[i].settings.lora_rank > 0) {
+            assert_true(has_change(&plan->choices[i], "another method"));
+            has_method = true;
+        }
+    assert_true(has_method);
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+}
+
+/* What an estimate leaves out, the first step and most accumulated batches, changes nothing. */
+static void an_estimate_is_the_last_step_of_a_run(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("gpt2");
+    for (unsigned i = 0; i < 128; i++) {
+        hr_plan_settings settings, checked;
+        hr__plan_peaks run, estimate;
+        hr_plan_settings_init(&settings);
+        settings.batch = 2;
+        settings.sequence = 128;
+        settings.accumulation = (i & 1) ? 3 : 1;
+        settings.checkpointing = (i & 2) ? HR_CHECKPOINTING_FULL : HR_CHECKPOINTING_NONE;
+        settings.precision = (i & 4) ? HR_PRECISION_BF16 : HR_PRECISION_AMP_BF16;
+        settings.optimizer = (i & 8) ? HR_OPTIMIZER_ADAFACTOR : HR_OPTIMIZER_ADAMW;
+        settings.loss_chunks = (i & 16) ? 8 : 0;
+        settings.gpus = (i & 32) ? 4 : 1;
+        settings.sharding =
+            (i & 32) ? (i & 64) ? HR_SHARDING_FSDP : HR_SHARDING_ZERO_2 : HR_SHARDING_NONE;
+        settings.offload = (i & 64) && !(i & 32) ? HR_OFFLOAD_WEIGHTS : HR_OFFLOAD_NONE;
+        assert_int_equal(hr__settings_check(model, &settings, &checked), HR_OK);
+        assert_int_equal(hr__plan_simulate(model, &checked, NULL, &run, NULL), HR_OK);
+        assert_int_equal(hr__plan_estimate(model, &checked, &estimate), HR_OK);
+        if (run.peak.live_bytes != estimate.peak.live_bytes)
+            fail_msg("settings %u: a run has %llu bytes, the estimate %llu", i,
+                     (unsigned long long)run.peak.live_bytes,
+                     (unsigned long long)estimate.peak.live_bytes);
+    }
+    hr_plan_model_close(model);
+}
+
+static void every_change_has_words_and_a_factor_with_a_source(void **state)
+{
+    (void)state;
+    hr_plan_model *model = open_model("gpt2");
+    hr_plan_settings from, to;
+    hr__arena arena;
+    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
+    hr_plan_settings_init(&from);
+    from.batch = 8;
+    from.attention = HR_ATTENTION_EAGER;
+    to = from;
+    to.batch = 2;
+    to.accumulation = 4;
+    to.attention = HR_ATTENTION_SDPA;
+    to.loss_chunks = 8;
+    to.precision = HR_PRECISION_AMP_BF16;
+    to.optimizer = HR_OPTIMIZER_ADAM_8BIT;
+    to.checkpointing = HR_CHECKPOINTING_FULL;
+    to.sharding = HR_SHARDING_ZERO_2;
+    to.lora_rank = 16;
+    to.offload = HR_OFFLOAD_OPTIMIZER;
+    assert_int_equal(hr__change_count(&from, &to), HR__CHANGE_COUNT);
+    for (hr__change change = 0; change < HR__CHANGE_COUNT; change++) {
+        hr__slowdown slowdown = hr__slowdown_of(change, &from, &to, 0.3);
+        assert_true(slowdown.factor > 0);
+        assert_true(strcmp(slowdown.source, "not known") != 0);
+        assert_true(hr__change_name(&arena, change, &to)[0] != '\0');
+        assert_true(hr__change_cost(&arena, change, model, &to)[0] != '\0');
+        assert_true(hr__change_code(&arena, change, model, &to)[0] != '\0');
+    }
+    assert_true(hr__slowdown_together(&from, &from, 0.3) == 1);
+    hr__arena_deinit(&arena);
+    hr_plan_model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_that_is_offered_fits_and_is_possible),
+        cmocka_unit_test(the_fastest_comes_first),
+        cmocka_unit_test(no_choice_has_a_change_it_could_do_without),
+        cmocka_unit_test(what_fits_already_needs_no_change),
+        cmocka_unit_test(a_card_beyond_reason_has_room),
+        cmocka_unit_test(a_card_too_small_for_anything_is_called_that),
+        cmocka_unit_test(what_shares_weights_still_has_other_ways),
+        cmocka_unit_test(the_largest_batch_fits_and_one_more_does_not),
+        cmocka_unit_test(without_a_card_the_choices_need_less_and_less),
+        cmocka_unit_test(a_card_without_bfloat16_is_offered_none),
+        cmocka_unit_test(another_method_says_that_it_is_one),
+        cmocka_unit_test(an_estimate_is_the_last_step_of_a_run),
+        cmocka_unit_test(every_change_has_words_and_a_factor_with_a_source),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

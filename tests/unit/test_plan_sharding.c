@@ -1,0 +1,258 @@
+/* test_plan_sharding.c - what is left of a model on one of several GPUs, or beside a host that
+ * keeps it, counted by hand. */
+#include "plan/sharding.h"
+
+#include "plan/settings_check.h"
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/made_up_model.h"
+
+/* Two layers of 1 MiB, the root's head of 2 MiB. */
+#define WEIGHTS (4 * MIB)
+#define ELEMENTS (1 * MIB)
+#define LAYER (1 * MIB)
+#define HEAD (2 * MIB)
+#define SCALAR 512
+
+/* The arguments of both layers and of the head, log-softmax, the total weight and the loss. */
+#define KEPT (6 * MIB + 4 * MIB + 2 * SCALAR)
+/* At the highest moment of its derivative: two more of the logits' size; the total weight is gone.
+ */
+#define LOSS_PEAK (KEPT + 8 * MIB - SCALAR)
+
+#define ZERO_BUCKET UINT64_C(500000000)
+
+static hr_plan_settings settings_of(hr_sharding sharding, uint64_t gpus)
+{
+    hr_plan_settings settings = made_up_settings();
+    settings.optimizer = HR_OPTIMIZER_ADAMW;
+    settings.sharding = sharding;
+    settings.gpus = gpus;
+    return settings;
+}
+
+/* ---- which weight is whose ------------------------------------------------------------------- */
+
+static void weights_belong_to_the_block_that_uses_them(void **state)
+{
+    (void)state;
+    hr__arena arena;
+    hr__sharding found;
+    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
+    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
+    assert_int_equal(hr__find_groups(&made_up_model, &settings, &arena, &found), HR_OK);
+    assert_int_equal(found.weight_count, 3);
+    assert_int_equal(found.group_count, 3);
+    assert_int_equal(found.group_of[0], 1);
+    assert_int_equal(found.group_of[1], 2);
+    assert_int_equal(found.group_of[2], 0);
+    hr__arena_deinit(&arena);
+}
+
+static void a_tied_head_is_the_roots(void **state)
+{
+    (void)state;
+    const hr_plan_model model = {.family = &hr__family_gpt2,
+                                 .shape = {.hidden = 64,
+                                           .layers = 3,
+                                           .heads = 4,
+                                           .inner = 256,
+                                           .vocabulary = 1000,
+                                           .positions = 128,
+                                           .activation = HR__ACTIVATION_GELU_NEW,
+                                           .is_tied = true}};
+    hr__arena arena;
+    hr__sharding found;
+    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
+    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
+    assert_int_equal(hr__find_groups(&model, &settings, &arena, &found), HR_OK);
+    assert_int_equal(found.weight_count, 2 + 3 * 12 + 2);
+    assert_int_equal(found.group_count, 4);
+    for (size_t i = 0; i < found.weight_count; i++)
+        assert_int_equal(found.group_of[i], i < 2 || i >= 38 ? 0 : (i - 2) / 12 + 1);
+    hr__arena_deinit(&arena);
+}
+
+/* ---- DistributedDataParallel ----------------------------------------------------------------- */
+
+static void data_parallel_training_has_buckets_beside_the_gradients(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_NONE, 1);
+    hr__plan_peaks one = made_up_peaks(&settings);
+    assert_int_equal(one.outside_bytes, 0);
+    settings.gpus = 2;
+    hr__plan_peaks two = made_up_peaks(&settings);
+    assert_int_equal(two.peak.live_bytes - one.peak.live_bytes, WEIGHTS);
+    assert_int_equal(two.after_step_bytes - one.after_step_bytes, WEIGHTS);
+    assert_true(two.outside_bytes > 1000 * MIB);
+    settings.mode = HR_PLAN_MODE_INFERENCE;
+    assert_int_equal(made_up_peaks(&settings).after_forward_bytes,
+                     MADE_UP_WORKSPACES + WEIGHTS + SCALAR);
+}
+
+/* ---- FSDP ------------------------------------------------------------------------------------ */
+
+static void one_gpu_with_fsdp_copies_weights_and_gathers_nothing(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 1);
+    hr__plan_peaks peaks = made_up_peaks(&settings);
+    uint64_t kept = MADE_UP_WORKSPACES + WEIGHTS + 2 * WEIGHTS; /* and AdamW's state */
+    assert_int_equal(peaks.weights_bytes, WEIGHTS);
+    assert_int_equal(peaks.after_forward_bytes, kept + HEAD + KEPT);
+    assert_int_equal(peaks.peak.live_bytes, kept + HEAD + LOSS_PEAK);
+    assert_int_equal(peaks.after_backward_bytes, kept + WEIGHTS + SCALAR);
+    assert_int_equal(peaks.after_step_bytes, kept + WEIGHTS);
+}
+
+static void each_of_two_gpus_keeps_half_and_gathers_ahead(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
+    hr__plan_peaks peaks = made_up_peaks(&settings);
+    uint64_t kept = MADE_UP_WORKSPACES + WEIGHTS / 2 + 2 * WEIGHTS / 2;
+    assert_int_equal(peaks.weights_bytes, WEIGHTS / 2);
+    assert_int_equal(peaks.after_forward_bytes, kept + HEAD + KEPT);
+    /* the last layer is on its way when the loss' derivative runs */
+    assert_int_equal(peaks.peak.live_bytes, kept + HEAD + LAYER + LOSS_PEAK);
+    assert_int_equal(peaks.after_step_bytes, kept + WEIGHTS / 2);
+}
+
+static void gradients_accumulate_in_the_parts(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 2);
+    settings.accumulation = 3;
+    hr__plan_peaks peaks = made_up_peaks(&settings);
+    uint64_t kept = MADE_UP_WORKSPACES + WEIGHTS / 2 + 2 * WEIGHTS / 2 + WEIGHTS / 2;
+    assert_int_equal(peaks.after_forward_bytes, kept + HEAD + KEPT);
+    assert_int_equal(peaks.after_step_bytes, kept);
+}
+
+static void parts_are_float32_where_weights_are_gathered_in_16_bits(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 4);
+    settings.precision = HR_PRECISION_BF16;
+    settings.has_master_weights = true;
+    hr__plan_peaks peaks = made_up_peaks(&settings);
+    assert_int_equal(peaks.weights_bytes, ELEMENTS * 4 / 4);
+    assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES + ELEMENTS * (4 + 4 + 8) / 4);
+}
+
+/* All but the scales, a byte for 64 values and the like, is in parts. */
+static void weights_in_4_bits_are_shared_as_others_are(void **state)
+{
+    (void)state;
+    hr_plan_model *model = NULL;
+    hr__plan_peaks one, two;
+    hr_plan_settings settings = settings_of(HR_SHARDING_FSDP, 1), checked;
+    settings.sequence = 64;
+    settings.precision = HR_PRECISION_BF16;
+    settings.lora_rank = 8;
+    settings.is_quantized = true;
+    assert_int_equal(hr_plan_model_open("smollm2-135m", &model), HR_OK);
+    assert_int_equal(hr__settings_check(model, &settings, &checked), HR_OK);
+    assert_int_equal(hr__plan_estimate(model, &checked, &one), HR_OK);
+    checked.gpus = 2;
+    assert_int_equal(hr__plan_estimate(model, &checked, &two), HR_OK);
+    assert_int_equal(one.parameters, two.parameters);
+    assert_true(one.parameters > 134515008); /* the model's own, and the adapters' */
+    assert_true(2 * two.weights_bytes >= one.weights_bytes);
+    assert_true(2 * two.weights_bytes - one.weights_bytes < one.weights_bytes / 20);
+    hr_plan_model_close(model);
+}
+
+/* ---- the host -------------------------------------------------------------------------------- */
+
+static void offloaded_weights_come_block_by_block(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_NONE, 1);
+    settings.offload = HR_OFFLOAD_WEIGHTS;
+    hr__plan_peaks peaks = made_up_peaks(&settings);
+    assert_int_equal(peaks.weights_bytes, 0);
+    assert_int_equal(peaks.after_forward_bytes, MADE_UP_WORKSPACES + HEAD + KEPT);
+    assert_int_equal(peaks.after_step_bytes, MADE_UP_WORKSPACES);
+    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.without_loss = true;
+    peaks = made_up_peaks(&settings);
+    /* the head, a layer, its argument and its result; then the head's argument and the logits */
+    assert_int_equal(peaks.peak.live_bytes, MADE_UP_WORKSPACES + HEAD + (2 + 4) * MIB);
+}
+
+/* ---- ZeRO ------------------------------------------------------------------------------------ */
+
+static void zero_splits_the_optimizers_state(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_ZERO_1, 2);
+    settings.precision = HR_PRECISION_BF16;
+    hr__plan_peaks one = made_up_peaks(&settings);
+    uint64_t kept = MADE_UP_WORKSPACES + 2 * ELEMENTS + 12 * ELEMENTS / 2;
+    assert_int_equal(one.after_step_bytes, kept);
+    assert_int_equal(one.after_backward_bytes, kept + 2 * ELEMENTS / 2 + SCALAR);
+    /* gradients in float32, and the square roots; those in 16 bits are gone */
+    assert_int_equal(one.phase_peaks[HR__PHASE_STEP].live_bytes, kept + 8 * ELEMENTS / 2);
+    settings.sharding = HR_SHARDING_ZERO_2;
+    hr__plan_peaks two = made_up_peaks(&settings);
+    assert_int_equal(two.after_step_bytes, one.after_step_bytes);
+    assert_true(one.peak.live_bytes > kept + 2 * ZERO_BUCKET);
+    assert_true(two.peak.live_bytes <= one.peak.live_bytes);
+    settings.offload = HR_OFFLOAD_OPTIMIZER;
+    assert_int_equal(made_up_peaks(&settings).after_step_bytes, MADE_UP_WORKSPACES + 2 * ELEMENTS);
+}
+
+static void zero_3_splits_weights_and_keeps_its_bucket(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = settings_of(HR_SHARDING_ZERO_3, 2);
+    settings.precision = HR_PRECISION_BF16;
+    hr__plan_peaks peaks = made_up_peaks(&settings);
+    uint64_t kept = MADE_UP_WORKSPACES + (2 + 2 + 12) * ELEMENTS / 2 + 2 * ZERO_BUCKET;
+    assert_int_equal(peaks.weights_bytes, 2 * ELEMENTS / 2);
+    assert_int_equal(peaks.after_step_bytes, kept);
+    /* so small a model is needed again soon: it stays whole for the backward pass. In 16 bits: the
+     * arguments of three products, log-softmax in float32 */
+    assert_int_equal(peaks.after_forward_bytes,
+                     kept + 2 * ELEMENTS + 3 * MIB + 4 * MIB + 2 * SCALAR);
+}
+
+/* ---- without host memory --------------------------------------------------------------------- */
+
+static bool run_with(void *context)
+{
+    hr__plan_peaks peaks;
+    return hr__plan_simulate(&made_up_model, context, NULL, &peaks, NULL) == HR_OK;
+}
+
+static void every_scheme_survives_a_lack_of_host_memory(void **state)
+{
+    (void)state;
+    for (hr_sharding sharding = HR_SHARDING_NONE; sharding < HR_SHARDING_COUNT; sharding++) {
+        hr_plan_settings settings = settings_of(sharding, 2);
+        settings.checkpointing = HR_CHECKPOINTING_SELECTIVE;
+        settings.loss_chunks = 4;
+        hr_test_sweep_host_memory(run_with, &settings);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_belong_to_the_block_that_uses_them),
+        cmocka_unit_test(a_tied_head_is_the_roots),
+        cmocka_unit_test(data_parallel_training_has_buckets_beside_the_gradients),
+        cmocka_unit_test(one_gpu_with_fsdp_copies_weights_and_gathers_nothing),
+        cmocka_unit_test(each_of_two_gpus_keeps_half_and_gathers_ahead),
+        cmocka_unit_test(gradients_accumulate_in_the_parts),
+        cmocka_unit_test(parts_are_float32_where_weights_are_gathered_in_16_bits),
+        cmocka_unit_test(weights_in_4_bits_are_shared_as_others_are),
+        cmocka_unit_test(offloaded_weights_come_block_by_block),
+        cmocka_unit_test(zero_splits_the_optimizers_state),
+        cmocka_unit_test(zero_3_splits_weights_and_keeps_its_bucket),
+        cmocka_unit_test(every_scheme_survives_a_lack_of_host_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
