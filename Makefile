@@ -19,8 +19,8 @@ shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli adapters examples tests bench -name '*.[ch]' -o -name '*.cpp')
 
 .PHONY: all program run setup test test-quick test-release test-viewer test-clang test-asan test-tsan \
-	checks mutants bench bench-viewer doctor-accuracy fuzz viewer viewer-packages check-viewer install \
-	uninstall format check-format tidy clean help
+	checks mutants bench bench-plan bench-viewer doctor-accuracy fuzz viewer viewer-packages check-viewer \
+	install uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/headroom
 all: program
@@ -125,6 +125,12 @@ bench-viewer: viewer-packages
 	@$(call build_in,build) --target program
 	@node bench/viewer/bench_viewer.mjs build
 
+## make bench-plan  the planner against measured steps, into bench/results/plan.md
+bench-plan:
+	@tools/setup.sh build test
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target bench-plan
+
 ## make fuzz        fuzzes every parser for FUZZ_SECONDS (60) each
 fuzz:
 	@tools/setup.sh build test
@@ -137,6 +143,14 @@ fuzz:
 		$$target -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0 \
 			-artifact_prefix=build-fuzz/found/$$name/ build-fuzz/corpus/$$name tests/fuzz/corpus/$$name; \
 	done
+
+## make bench-plan-from  recorded steps predicted from one another, into bench/results/plan_from.md
+bench-plan-from: setup
+	@$(CMAKE) --preset release --log-level=WARNING
+	@$(call build_in,build) --target integration_test_plan_from_steps
+	@test -n "$(HEADROOM_CORPUS)" || { echo "HEADROOM_CORPUS names no folder" >&2; exit 3; }
+	HEADROOM_CORPUS="$(HEADROOM_CORPUS)" HEADROOM_PLAN_FROM_RESULTS=bench/results/plan_from.md \
+		build/tests/integration_plan_from_steps
 
 ## make doctor-accuracy  how often the doctor is right, into bench/results/doctor.md
 doctor-accuracy: program

@@ -114,7 +114,8 @@ static void take_optional_value(const argument_option *option, int argc, char **
 {
     *option->is_given = true;
     *option->value = optarg;
-    if (optarg == NULL && optind < argc && option->is_value(argv[optind]))
+    if (optarg == NULL && option->is_value != NULL && optind < argc &&
+        option->is_value(argv[optind]))
         *option->value = argv[optind++];
 }
 

@@ -2,8 +2,9 @@
  *
  * A command lists its options in a table; arguments_parse() fills the variables the table points
  * at. getopt_long() does the reading, so options and operands may come in any order, `--name=value`
- * and `--name value` are the same, and `--` ends the options. The messages are ours: getopt's own
- * name the program but not the command, and do not say where help is. */
+ * and `--name value` are the same (but for an option whose value may be left out), and `--` ends
+ * the options. The messages are ours: getopt's own name the program but not the command,
+ * and do not say where help is. */
 #ifndef HEADROOM_CLI_ARGUMENTS_H
 #define HEADROOM_CLI_ARGUMENTS_H
 
@@ -21,14 +22,14 @@ typedef struct argument_values {
 
 /* One option. Exactly one of `is_given`, `value` and `values` is set: a switch, an option with a
  * value, or one that may be repeated. With `is_given` and `value` both, the value may be left out:
- * `--name=value` has one, and `--name word` where `is_value` says so of the word. */
+ * `--name=value` has one, and `--name word` only where `is_value` says so of the word. */
 typedef struct argument_option {
     const char *name;        /* long name without the dashes */
     char letter;             /* short name, or 0 */
     bool *is_given;          /* a switch: set to true when it is there */
     const char **value;      /* set to what was given, borrowed from argv; the last one wins */
     argument_values *values; /* each is added; more than fit are refused */
-    bool (*is_value)(const char *word); /* of a value that may be left out; else NULL */
+    bool (*is_value)(const char *word); /* of a value that may be left out; or NULL */
 } argument_option;
 
 #define ARGUMENTS_MOST_OPTIONS 32

@@ -3,9 +3,12 @@
  * Runs one workload twice, under two settings of PyTorch's allocator, and shows what became of the
  * memory. The second run pauses at the request at which the first one failed, so that the two are
  * compared at the same moment. Nothing is prepared: if the allocator's rules change, so does what
- * is shown, and if the runs should not end as the story has it, the command says so and fails. */
+ * is shown, and if the runs should not end as the story has it, the command says so and fails.
+ *
+ * `headroom demo techniques` is another tour: ways to train with less memory, by planned steps. */
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "headroom/headroom.h"
 
@@ -14,6 +17,8 @@
 #include "demo_report.h"
 #include "demo_workload.h"
 #include "segment_map.h"
+#include "techniques.h"
+#include "techniques_report.h"
 #include "terminal.h"
 
 /* Large for a stack. */
@@ -68,6 +73,21 @@ static int tell_story(const terminal *output, bool has_json, bool has_summary)
     return EXIT_COULD_NOT;
 }
 
+static int tour_techniques(const terminal *output, bool has_json)
+{
+    static technique_result results[TECHNIQUES_COUNT]; /* large for a stack */
+    size_t point_count = techniques_report_points(output);
+    hr_status status = techniques_run(results, point_count);
+    if (status != HR_OK)
+        fprintf(stderr, "headroom demo: %s: %s\n", hr_status_message(status), hr_last_error());
+    else if (has_json)
+        techniques_report_print_json(results, point_count);
+    else
+        techniques_report_print(results, point_count, output);
+    techniques_free(results);
+    return status == HR_OK ? EXIT_DONE : EXIT_COULD_NOT;
+}
+
 int command_demo(int argc, char **argv)
 {
     bool has_json = false, has_summary = false;
@@ -78,13 +98,21 @@ int command_demo(int argc, char **argv)
     int first_operand = 0;
     if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
         return EXIT_WRONG_USAGE;
-    if (first_operand < argc)
-        return arguments_refuse(argv[0], "takes no operand, but there is '%s'",
+    bool is_tour = first_operand < argc && strcmp(argv[first_operand], "techniques") == 0;
+    if (first_operand < argc && !is_tour)
+        return arguments_refuse(argv[0], "takes 'techniques' or nothing, but there is '%s'",
                                 argv[first_operand]);
+    if (first_operand + 1 < argc)
+        return arguments_refuse(argv[0], "takes one operand at most, but there is '%s'",
+                                argv[first_operand + 1]);
     if (has_json && has_summary)
         return arguments_refuse(argv[0], "--json and --summary exclude each other");
+    if (is_tour && has_summary)
+        return arguments_refuse(argv[0], "--summary is not for 'techniques'");
 
     const terminal output = terminal_look();
+    if (is_tour)
+        return tour_techniques(&output, has_json);
     int exit_status = tell_story(&output, has_json, has_summary);
     demo_run_end(&expandable_run);
     demo_run_end(&native_run);

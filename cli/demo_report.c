@@ -10,15 +10,14 @@
 #include <string.h>
 
 #include "memory_chart.h"
+#include "prose.h"
 
-/* Lines of prose longer than this are tiring, however wide the window. */
-#define LONGEST_PROSE_COLUMNS 100
-#define LONGEST_DRAWN_COLUMNS 160 /* and so are pictures */
+#define LONGEST_DRAWN_COLUMNS 160 /* wider pictures are tiring, however wide the window */
 
 /* Below this, what stands side by side elsewhere goes below each other or is shortened. */
 #define NARROW_COLUMNS 60
 
-/* ---- sizes and prose ----------------------------------------------------------------------------
+/* ---- sizes and style ----------------------------------------------------------------------------
  */
 
 typedef struct size_text {
@@ -34,41 +33,6 @@ static size_text size_of(uint64_t size_bytes)
              (double)size_bytes / (double)(UINT64_C(1) << (is_large ? 30 : 20)),
              is_large ? "GiB" : "MiB");
     return result;
-}
-
-/* Prints a paragraph, wrapped at spaces; a word longer than a line stands alone in one. */
-static __attribute__((format(printf, 3, 4))) void tell(const terminal *output, terminal_style style,
-                                                       const char *format, ...)
-{
-    char text[2048];
-    va_list args;
-    unsigned width = output->width_columns;
-    size_t column = 0;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (width > LONGEST_PROSE_COLUMNS)
-        width = LONGEST_PROSE_COLUMNS;
-    if (style != TERMINAL_PLAIN)
-        fputs(terminal_style_code(output, style), stdout);
-    for (const char *word = text; *word != '\0';) {
-        size_t length = strcspn(word, " \n");
-        if (column > 0 && column + 1 + length > width) {
-            putchar('\n');
-            column = 0;
-        } else if (column > 0) {
-            putchar(' ');
-            column++;
-        }
-        fwrite(word, 1, length, stdout);
-        column += length;
-        word += length;
-        word += strspn(word, " \n");
-    }
-    if (style != TERMINAL_PLAIN)
-        fputs(terminal_style_code(output, TERMINAL_PLAIN), stdout);
-    putchar('\n');
 }
 
 memory_style demo_report_style(const terminal *output)
@@ -121,15 +85,16 @@ static void print_legend(const memory_style *style, bool has_partly)
 static void print_headline(const terminal *output)
 {
     const demo_model model = demo_get_model();
-    tell(output, TERMINAL_BOLD, "One training run, two ways to hold its memory");
-    tell(output, TERMINAL_PLAIN,
-         "A transformer (%u layers, %.0f million parameters, AdamW) trains for %d steps on a "
-         "simulated %.0f GiB card. Batches of %u are padded to their longest sequence; every %u "
-         "steps there is an evaluation; the last %u logged outputs are kept. Each tensor is placed "
-         "by the rules of PyTorch's allocator.",
-         model.layer_count, (double)model.parameter_count / 1e6, DEMO_STEP_COUNT,
-         (double)DEMO_CARD_BYTES / (double)(UINT64_C(1) << 30), model.batch_size,
-         model.evaluation_interval, model.log_length);
+    prose_tell(output, TERMINAL_BOLD, "One training run, two ways to hold its memory");
+    prose_tell(
+        output, TERMINAL_PLAIN,
+        "A transformer (%u layers, %.0f million parameters, AdamW) trains for %d steps on a "
+        "simulated %.0f GiB card. Batches of %u are padded to their longest sequence; every %u "
+        "steps there is an evaluation; the last %u logged outputs are kept. Each tensor is placed "
+        "by the rules of PyTorch's allocator.",
+        model.layer_count, (double)model.parameter_count / 1e6, DEMO_STEP_COUNT,
+        (double)DEMO_CARD_BYTES / (double)(UINT64_C(1) << 30), model.batch_size,
+        model.evaluation_interval, model.log_length);
     putchar('\n');
 }
 
@@ -160,19 +125,20 @@ static void print_failure(const demo_story *story, const terminal *output)
     const segment_map *map = story->native_map;
     const uint64_t idle_bytes = oom->reserved_bytes - oom->allocated_bytes;
 
-    tell(output, TERMINAL_BOLD, "Native, step %zu, for %s:", story->native->step_count,
-         story->native->failed_for);
-    tell(output, TERMINAL_RED, "%s", story->native->oom_text);
+    prose_tell(output, TERMINAL_BOLD, "Native, step %zu, for %s:", story->native->step_count,
+               story->native->failed_for);
+    prose_tell(output, TERMINAL_RED, "%s", story->native->oom_text);
     putchar('\n');
-    tell(output, TERMINAL_PLAIN,
-         "Why: %s of idle memory would serve the request %.1f times over, but it lies in %zu "
-         "pieces, and the largest is %s: too small for %s.",
-         size_of(idle_bytes).text, (double)idle_bytes / (double)oom->segment_bytes,
-         map->idle_piece_count, size_of(map->largest_idle_bytes).text,
-         size_of(oom->segment_bytes).text);
-    tell(output, TERMINAL_PLAIN,
-         "Pieces in different segments never join, and a segment with one live block in it cannot "
-         "be given back. That is fragmentation, not a lack of memory.");
+    prose_tell(output, TERMINAL_PLAIN,
+               "Why: %s of idle memory would serve the request %.1f times over, but it lies in %zu "
+               "pieces, and the largest is %s: too small for %s.",
+               size_of(idle_bytes).text, (double)idle_bytes / (double)oom->segment_bytes,
+               map->idle_piece_count, size_of(map->largest_idle_bytes).text,
+               size_of(oom->segment_bytes).text);
+    prose_tell(
+        output, TERMINAL_PLAIN,
+        "Pieces in different segments never join, and a segment with one live block in it cannot "
+        "be given back. That is fragmentation, not a lack of memory.");
     putchar('\n');
 }
 
@@ -180,15 +146,15 @@ static void print_maps(const demo_story *story, const terminal *output, const me
 {
     const size_text scale = size_of(story->native_map->bytes_per_cell);
 
-    tell(output, TERMINAL_BOLD, "Native at that moment: %zu segments, most idle first",
-         story->native_map->segment_count);
+    prose_tell(output, TERMINAL_BOLD, "Native at that moment: %zu segments, most idle first",
+               story->native_map->segment_count);
     segment_map_draw(story->native_map, style, stdout);
     printf("One character is %s:", scale.text);
     print_legend(style, true);
     putchar('\n');
 
-    tell(output, TERMINAL_BOLD, "%s, the same request, served: %zu segments, the same scale",
-         story->expandable->conf, story->expandable_map->segment_count);
+    prose_tell(output, TERMINAL_BOLD, "%s, the same request, served: %zu segments, the same scale",
+               story->expandable->conf, story->expandable_map->segment_count);
     segment_map_draw(story->expandable_map, style, stdout);
     putchar('\n');
 }
@@ -291,7 +257,7 @@ hr_status demo_report_print(const demo_story *story, const terminal *output, boo
     print_maps(story, output, &style);
     print_table(story, output);
     putchar('\n');
-    tell(
+    prose_tell(
         output, TERMINAL_PLAIN,
         "The requests were the same, in the same order; what differed is one option, %s. Its price "
         "is more calls to the driver: %.1f ms of them in the whole run.",

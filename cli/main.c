@@ -25,15 +25,20 @@ static const command commands[] = {
     {
         .name = "demo",
         .summary = "watch the allocator at work; needs no GPU",
-        .usage = "usage: headroom demo [--summary | --json]\n"
-                 "\n"
-                 "Runs the memory of a training job on a simulated card, under the rules of\n"
-                 "PyTorch's allocator: once as it is by default, until it fails, and once with\n"
-                 "expandable segments. Shows the error, where the memory was, and the two runs\n"
-                 "side by side. No GPU, no Python and no file is needed, and nothing is written.\n"
-                 "\n"
-                 "  --summary   also torch.cuda.memory_summary() at the failure\n"
-                 "  --json      the numbers, as one JSON object\n",
+        .usage =
+            "usage: headroom demo [--summary | --json]\n"
+            "       headroom demo techniques [--json]\n"
+            "\n"
+            "Runs the memory of a training job on a simulated card, under the rules of\n"
+            "PyTorch's allocator: once as it is by default, until it fails, and once with\n"
+            "expandable segments. Shows the error, where the memory was, and the two runs\n"
+            "side by side. No GPU, no Python and no file is needed, and nothing is written.\n"
+            "\n"
+            "'techniques' goes through ways to train with less memory, one after the other on\n"
+            "GPT-2: what each does to the memory of a step, and what to write for it.\n"
+            "\n"
+            "  --summary   also torch.cuda.memory_summary() at the failure\n"
+            "  --json      the numbers, as one JSON object\n",
         .run = command_demo,
     },
     {
@@ -75,6 +80,43 @@ static const command commands[] = {
                  "\n"
                  "Says how COMMAND is used; without COMMAND, which commands there are.\n",
         .run = command_help,
+    },
+    {
+        .name = "plan",
+        .summary = "what a training run will take, and what makes it fit",
+        .usage =
+            "usage: headroom plan --model MODEL [OPTION...]\n"
+            "       headroom plan --from FILE --batch-now N [--batch N] [OPTION...]\n"
+            "       headroom plan --list [--json]\n"
+            "\n"
+            "Runs one step of a model with sizes in place of numbers, and says what it takes:\n"
+            "the peak, its parts, where it is; and what makes it fit on a card. MODEL is a\n"
+            "config.json, a folder that holds one, '-', or a name of --list. Exits with 1 if\n"
+            "it does not fit on the card.\n"
+            "\n"
+            "  --batch N            samples of a micro-batch on one GPU; otherwise 1\n"
+            "  --seq N, --image N   tokens, or pixels of a side; otherwise the model's own\n"
+            "  --card SIZE|NAME     24GiB, or rtx4090, a100-80g, h200, ... as in --list\n"
+            "  --precision P        fp32, tf32, amp-bf16, amp-fp16, bf16, fp16\n"
+            "  --master-weights     float32 copies beside bf16 or fp16 weights\n"
+            "  --optimizer O        sgd, sgd-m, adamw, adamw-fused, adamw-loop, adafactor,\n"
+            "                       adam8bit, paged-adam8bit\n"
+            "  --checkpointing[=C]  full, selective, or K for every K-th block\n"
+            "  --accumulation N     micro-batches of a step\n"
+            "  --attention A        eager, sdpa, flash\n"
+            "  --loss-chunks N      the loss in N pieces\n"
+            "  --lora R, --qlora R  adapters of rank R; with the weights in 4 bits\n"
+            "  --offload W          optimizer or weights, to the CPU's memory\n"
+            "  --inference          without a graph; --generate N tokens after the prompt\n"
+            "  --keep-graph         a forward pass whose graph is kept\n"
+            "  --gpus N             that share the work: --zero 1|2|3 or --fsdp, else DDP\n"
+            "  --write-trace FILE   save the planned step as a recording\n"
+            "  --from FILE          a recording in place of a model: its largest step, or\n"
+            "                       --step K, of --batch-now N and --seq-now N, at another\n"
+            "                       --batch and --seq\n"
+            "  --top N              the N fastest choices; 10 otherwise, 0 is all\n"
+            "  --json               the plan, as one JSON object\n",
+        .run = command_plan,
     },
     {
         .name = "replay",

@@ -1,9 +1,20 @@
 # bash completion for headroom
 
-# Files and folders that begin with what was typed.
+# Files and folders that begin with what was typed, and words beside them.
 _headroom_files() {
     compopt -o filenames 2>/dev/null
-    mapfile -t COMPREPLY < <(compgen -f -- "$1")
+    mapfile -t COMPREPLY < <(compgen -f -W "${2-}" -- "$1")
+}
+
+# The models or the cards that are built in: two tables with a blank line between.
+_headroom_listed() {
+    local names
+    names=$(headroom plan --list 2>/dev/null) || return
+    case $1 in
+    models) names=${names%%$'\n\n'*} ;;
+    cards) names=${names#*$'\n\n'} ;;
+    esac
+    tail -n +2 <<< "$names" | cut -d ' ' -f 1 | tr '\n' ' '
 }
 
 # Words out of a list.
@@ -22,7 +33,8 @@ _headroom_policies() {
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
-    local commands='demo diff doctor help replay run stats tune verify view' options=''
+    local cards='8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB'
+    local commands='demo diff doctor help plan replay run stats tune verify view' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -33,9 +45,13 @@ _headroom() {
     case $command in
     '') _headroom_words "$word" "$commands --help --version"; return ;;
     help) _headroom_words "$word" "$commands"; return ;;
-    demo) _headroom_words "$word" '--help --json --summary'; return ;;
+    demo) _headroom_words "$word" 'techniques --help --json --summary'; return ;;
     diff) options='--help --json --stacks --top' ;;
     doctor) options='--card --help --json --torch' ;;
+    plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
+        --generate --gpus --help --image --inference --json --keep-graph --list --lora --loss-chunks --master-weights
+        --model --offload --optimizer --precision --qlora --seq --seq-now --step --top --write-trace
+        --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;
     run) options='--allocator --help --history --record' ;;
@@ -49,10 +65,20 @@ _headroom() {
     case $before in
     :) _headroom_words "$word" 'rescue tight' ;; # of headroom:rescue
     --allocator) _headroom_words "$word" 'pytorch torch headroom headroom:rescue headroom:tight' ;;
-    --card) _headroom_words "$word" '8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB' ;;
+    --attention) _headroom_words "$word" 'eager sdpa flash' ;;
+    --card)
+        [[ $command == plan ]] && cards+=" $(_headroom_listed cards)"
+        _headroom_words "$word" "$cards"
+        ;;
     --conf | --device | --history | --top) ;;
+    --accumulation | --batch | --generate | --gpus | --image | --lora | --loss-chunks | --qlora | --seq) ;;
+    --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
+    --offload) _headroom_words "$word" 'optimizer weights' ;;
+    --optimizer) _headroom_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit' ;;
+    --precision) _headroom_words "$word" 'fp32 tf32 amp-bf16 amp-fp16 bf16 fp16' ;;
+    --zero) _headroom_words "$word" '1 2 3' ;;
     --empty-cache) _headroom_words "$word" 'step phase never' ;;
-    --expect | --output | --record | -o) _headroom_files "$word" ;;
+    --expect | --output | --record | --write-trace | -o) _headroom_files "$word" ;;
     --policy) _headroom_policies "$word" ;;
     --torch) _headroom_words "$word" "$versions" ;;
     *)

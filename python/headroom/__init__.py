@@ -1,6 +1,7 @@
 """headroom - GPU memory that does not lie to you, from Python.
 
     headroom.doctor("error.log")         why memory ran out, with findings as data
+    headroom.plan("gpt2", batch=8)       what a training run will take, and what makes it fit
     headroom.load("run.pickle")          a recording: stats, verify, replay, tune, diff, doctor
     headroom.torch                       inside a PyTorch program: install, record, fit_batch, ...
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from . import torch
     from ._diagnosis import Diagnosis, Finding, Numbers, Part, Remedy, doctor
     from ._library import HeadroomError
+    from ._plan import plan, plan_models
     from ._recording import Recording, load
 
     __version__: str
@@ -24,6 +26,7 @@ _PLACES = {
     "Diagnosis": "_diagnosis", "Finding": "_diagnosis", "Numbers": "_diagnosis",
     "Part": "_diagnosis", "Remedy": "_diagnosis", "doctor": "_diagnosis",
     "HeadroomError": "_library", "Recording": "_recording", "load": "_recording",
+    "plan": "_plan", "plan_models": "_plan",
 }
 __all__ = sorted(_PLACES) + ["torch", "__version__"]
 

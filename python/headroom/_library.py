@@ -87,6 +87,28 @@ class TuneOptions(ctypes.Structure):
                 ("progress", ctypes.c_void_p), ("progress_context", ctypes.c_void_p)]
 
 
+class PlanSettings(ctypes.Structure):
+    """hr_plan_settings"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("mode", ctypes.c_int),
+                ("batch", ctypes.c_uint64), ("sequence", ctypes.c_uint64),
+                ("image", ctypes.c_uint64), ("accumulation", ctypes.c_uint64),
+                ("generate", ctypes.c_uint64), ("without_loss", ctypes.c_bool),
+                ("precision", ctypes.c_int),
+                ("has_master_weights", ctypes.c_bool), ("optimizer", ctypes.c_int),
+                ("offload", ctypes.c_int), ("checkpointing", ctypes.c_int),
+                ("checkpoint_every", ctypes.c_uint64), ("attention", ctypes.c_int),
+                ("loss_chunks", ctypes.c_uint64), ("lora_rank", ctypes.c_uint64),
+                ("is_quantized", ctypes.c_bool), ("gpus", ctypes.c_uint64),
+                ("sharding", ctypes.c_int), ("card_bytes", ctypes.c_uint64),
+                ("card_name", ctypes.c_char_p)]
+
+
+class PlanOptions(ctypes.Structure):
+    """hr_plan_options"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("without_replay", ctypes.c_bool),
+                ("without_choices", ctypes.c_bool)]
+
+
 BUSIEST_DEVICE = -2
 
 _P = ctypes.c_void_p
@@ -111,6 +133,15 @@ _SIGNATURES: Dict[str, tuple] = {
                        [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(DoctorOptions), _OUT]),
     "hr_doctor_recording": (ctypes.c_int, [_P, ctypes.POINTER(DoctorOptions), _OUT]),
     "hr_diagnosis_free": (None, [_P]),
+    "hr_plan_settings_init": (None, [ctypes.POINTER(PlanSettings)]),
+    "hr_plan_card": (_P, [ctypes.c_char_p]),
+    "hr_plan_model_open": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
+    "hr_plan_model_close": (None, [_P]),
+    "hr_plan_make": (ctypes.c_int, [_P, ctypes.POINTER(PlanSettings),
+                                    ctypes.POINTER(PlanOptions), _OUT]),
+    "hr_plan_free": (None, [_P]),
+    "hr_report_plan": (ctypes.c_int, _REPORT),
+    "hr_report_plan_known": (ctypes.c_int, _REPORT[1:]),
     "hr_report_stats": (ctypes.c_int, _REPORT),
     "hr_report_verify": (ctypes.c_int, _REPORT),
     "hr_report_replay": (ctypes.c_int, _REPORT),
@@ -211,9 +242,9 @@ def encoded(text: Union[None, str, "os.PathLike[str]"]) -> Optional[bytes]:
     return given
 
 
-def report(function: str, result: ctypes.c_void_p, *, is_json: bool, file: Optional[str] = None,
+def report(function: str, *subject: ctypes.c_void_p, is_json: bool, file: Optional[str] = None,
            other_file: Optional[str] = None, width_columns: int = 0) -> str:
-    """The report on a result, as JSON or as text for people."""
+    """The report on a result (or on none), as JSON or as text for people."""
     pieces: List[bytes] = []
 
     def write(_context: Any, address: Any, length: int) -> bool:
@@ -224,7 +255,7 @@ def report(function: str, result: ctypes.c_void_p, *, is_json: bool, file: Optio
     form = _ReportForm(struct_size=ctypes.sizeof(_ReportForm), is_json=is_json, has_utf8=False,
                        width_columns=width_columns, file=encoded(file),
                        other_file=encoded(other_file))
-    check(getattr(analysis(), function)(result, ctypes.byref(form), ctypes.byref(output)))
+    check(getattr(analysis(), function)(*subject, ctypes.byref(form), ctypes.byref(output)))
     return b"".join(pieces).decode("utf-8", "replace")
 
 
@@ -234,3 +265,8 @@ def report_data(function: str, free: str, result: ctypes.c_void_p, **form: Any) 
         return json.loads(report(function, result, is_json=True, **form))
     finally:
         getattr(analysis(), free)(result)
+
+
+def listed(function: str) -> Dict[str, Any]:
+    """The JSON report of a function that reports on nothing but the library itself."""
+    return json.loads(report(function, is_json=True))

@@ -1,0 +1,16 @@
+/* memory_line.h - memory over time in one line of text. */
+#ifndef HEADROOM_CLI_MEMORY_LINE_H
+#define HEADROOM_CLI_MEMORY_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* One character for each point, in eight heights up to `top_bytes`, above which nothing shows; a
+ * point that is not 0 is never lower than the lowest of them. Blocks with `has_utf8`, else ASCII.
+ * No end of line. */
+void memory_line_draw(const uint64_t *points, size_t point_count, uint64_t top_bytes, bool has_utf8,
+                      FILE *to);
+
+#endif /* HEADROOM_CLI_MEMORY_LINE_H */

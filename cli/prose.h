@@ -1,0 +1,12 @@
+/* prose.h - paragraphs for people, fitted to the window. */
+#ifndef HEADROOM_CLI_PROSE_H
+#define HEADROOM_CLI_PROSE_H
+
+#include "terminal.h"
+
+/* Prints a paragraph to standard output, wrapped at spaces; a word longer than a line stands alone
+ * in one. */
+__attribute__((format(printf, 3, 4))) void prose_tell(const terminal *output, terminal_style style,
+                                                      const char *format, ...);
+
+#endif /* HEADROOM_CLI_PROSE_H */

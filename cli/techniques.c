@@ -1,0 +1,212 @@
+/* techniques.c - the tour: what each technique sets, and what came of it. */
+#include "techniques.h"
+
+#include <stdbool.h>
+#include <stdlib.h> /* qsort */
+#include <string.h>
+
+/* ---- the techniques -------------------------------------------------------------------------- */
+
+enum { PLAIN, AUTOCAST, CHECKPOINTING, CHUNKED_LOSS, ACCUMULATION, FUSED, KEPT_GRAPH, INFERENCE };
+enum { LOSS_CHUNKS = 8 };
+
+static void set_nothing(hr_plan_settings *settings)
+{
+    (void)settings;
+}
+
+static void set_autocast(hr_plan_settings *settings)
+{
+    settings->precision = HR_PRECISION_AMP_BF16;
+}
+
+static void set_checkpointing(hr_plan_settings *settings)
+{
+    settings->checkpointing = HR_CHECKPOINTING_FULL;
+}
+
+static void set_chunked_loss(hr_plan_settings *settings)
+{
+    set_checkpointing(settings);
+    settings->loss_chunks = LOSS_CHUNKS;
+}
+
+static void set_accumulation(hr_plan_settings *settings)
+{
+    set_chunked_loss(settings);
+    settings->accumulation = settings->batch;
+    settings->batch = 1;
+}
+
+static void set_fused(hr_plan_settings *settings)
+{
+    set_accumulation(settings);
+    settings->optimizer = HR_OPTIMIZER_ADAMW_FUSED;
+}
+
+static void set_kept_graph(hr_plan_settings *settings)
+{
+    settings->mode = HR_PLAN_MODE_KEEP_GRAPH;
+}
+
+static void set_inference(hr_plan_settings *settings)
+{
+    settings->mode = HR_PLAN_MODE_INFERENCE;
+}
+
+static const technique techniques[TECHNIQUES_COUNT] = {
+    [PLAIN] = {"a plain step", PLAIN,
+               "Float32, AdamW, all of the batch at once: what the others are held against.",
+               (const char *const[]){"loss = model(**batch).loss", "loss.backward()",
+                                     "optimizer.step(); optimizer.zero_grad()", NULL},
+               set_nothing},
+    [AUTOCAST] =
+        {"autocast", PLAIN,
+         "Products are made in bfloat16, and so are the activations they leave behind; the "
+         "weights stay in float32, and a copy of them in bfloat16 is held during the pass.",
+         (const char *const[]){"with torch.autocast(\"cuda\", dtype=torch.bfloat16):",
+                               "    loss = model(**batch).loss", NULL},
+         set_autocast},
+    [CHECKPOINTING] =
+        {"checkpointing", PLAIN,
+         "Each block keeps what came in, and runs again in the backward pass. It costs "
+         "one more forward pass.",
+         (const char *const[]){"model.gradient_checkpointing_enable()", NULL}, set_checkpointing},
+    [CHUNKED_LOSS] = {"the loss in chunks, with checkpointing", CHECKPOINTING,
+                      "Of what is left the logits are the largest: one row of the vocabulary for "
+                      "each token. In chunks only some of them are there at a time.",
+                      (const char *const[]){
+                          "loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False)",
+                          "           for h, y in zip(hidden.chunk(8), labels.chunk(8)))", NULL},
+                      set_chunked_loss},
+    [ACCUMULATION] =
+        {"accumulation, on top of both", CHUNKED_LOSS,
+         "The batch is taken one sample at a time, and the gradients are added up: what "
+         "grows with the batch is an eighth, what does not stays.",
+         (const char *const[]){"(loss / 8).backward()", "if (i + 1) % 8 == 0:",
+                               "    optimizer.step(); optimizer.zero_grad()", NULL},
+         set_accumulation},
+    [FUSED] =
+        {"fused AdamW, on top of that", ACCUMULATION,
+         "Now the optimizer's step is as high as the rest: by default it makes a list as large "
+         "as all gradients. The fused one makes none.",
+         (const char *const[]){"torch.optim.AdamW(model.parameters(), fused=True)", NULL},
+         set_fused},
+    [KEPT_GRAPH] = {"evaluation that keeps the graph", PLAIN,
+                    "A forward pass whose loss is held on to: without a backward pass nothing lets "
+                    "go of the activations.",
+                    (const char *const[]){"losses.append(model(**batch).loss)", NULL},
+                    set_kept_graph},
+    [INFERENCE] = {"the same under inference_mode()", KEPT_GRAPH,
+                   "No graph is made, and a layer's activations go when the next layer has them.",
+                   (const char *const[]){"with torch.inference_mode():",
+                                         "    losses.append(model(**batch).loss.item())", NULL},
+                   set_inference},
+};
+
+const technique *technique_number(size_t number)
+{
+    return &techniques[number];
+}
+
+/* ---- what changed ---------------------------------------------------------------------------- */
+
+/* "mlp / act" of "layer 7 / mlp / act"; anything else as it is. */
+static const char *without_layer(const char *place)
+{
+    const char *rest = strstr(place, " / ");
+    return strncmp(place, "layer ", strlen("layer ")) == 0 && rest != NULL ? rest + strlen(" / ")
+                                                                           : place;
+}
+
+static technique_change *change_of(technique_result *result, const hr_frame *where)
+{
+    const char *place = without_layer(where->file);
+    for (size_t i = 0; i < result->change_count; i++) {
+        technique_change *known = &result->changes[i];
+        if (strcmp(known->place, place) == 0 && strcmp(known->function, where->function) == 0)
+            return known;
+    }
+    if (result->change_count == TECHNIQUES_MOST_CHANGES)
+        return NULL; /* the largest came first */
+    technique_change *made = &result->changes[result->change_count++];
+    *made = (technique_change){.place = place, .function = where->function};
+    return made;
+}
+
+static uint64_t difference_of(const technique_change *change)
+{
+    return change->after_bytes > change->before_bytes ? change->after_bytes - change->before_bytes
+                                                      : change->before_bytes - change->after_bytes;
+}
+
+static int larger_first(const void *left, const void *right)
+{
+    const technique_change *one = left, *other = right;
+    uint64_t of_one = difference_of(one), of_other = difference_of(other);
+    if (of_one != of_other)
+        return of_one < of_other ? 1 : -1;
+    int order = strcmp(one->place, other->place);
+    return order != 0 ? order : strcmp(one->function, other->function);
+}
+
+static hr_status compare(const hr_recording *before, technique_result *result)
+{
+    hr_diff_report *report = NULL;
+    hr_status status = hr_recordings_diff(before, result->recording, &report);
+    if (status != HR_OK)
+        return status;
+    for (size_t i = 0; i < report->change_count; i++) {
+        const hr_change *found = &report->changes[i];
+        technique_change *change = found->where != NULL ? change_of(result, found->where) : NULL;
+        if (change == NULL)
+            continue;
+        change->before_bytes += found->before_bytes;
+        change->after_bytes += found->after_bytes;
+        change->layer_count += change->place != found->where->file;
+    }
+    hr_diff_report_free(report);
+    qsort(result->changes, result->change_count, sizeof *result->changes, larger_first);
+    return HR_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static hr_status run_one(const hr_plan_model *model, size_t number, technique_result *results,
+                         size_t point_count)
+{
+    technique_result *result = &results[number];
+    const technique *chosen = &techniques[number];
+    hr_plan_settings settings;
+    hr_plan_settings_init(&settings);
+    settings.batch = TECHNIQUES_BATCH;
+    settings.sequence = TECHNIQUES_SEQUENCE;
+    chosen->set(&settings);
+    hr_status status = hr_plan_live_line(model, &settings, result->points, point_count);
+    if (status == HR_OK)
+        status = hr_plan_record(model, &settings, &result->recording);
+    for (size_t i = 0; i < point_count && status == HR_OK; i++)
+        if (result->points[i] > result->peak_bytes)
+            result->peak_bytes = result->points[i];
+    return status == HR_OK && chosen->compared_to != number
+               ? compare(results[chosen->compared_to].recording, result)
+               : status;
+}
+
+hr_status techniques_run(technique_result results[TECHNIQUES_COUNT], size_t point_count)
+{
+    hr_plan_model *model = NULL;
+    memset(results, 0, TECHNIQUES_COUNT * sizeof *results);
+    hr_status status = hr_plan_model_open(TECHNIQUES_MODEL, &model);
+    for (size_t i = 0; i < TECHNIQUES_COUNT && status == HR_OK; i++)
+        status = run_one(model, i, results, point_count);
+    hr_plan_model_close(model);
+    return status;
+}
+
+void techniques_free(technique_result results[TECHNIQUES_COUNT])
+{
+    for (size_t i = 0; i < TECHNIQUES_COUNT; i++)
+        hr_recording_close(results[i].recording);
+    memset(results, 0, TECHNIQUES_COUNT * sizeof *results);
+}

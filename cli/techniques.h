@@ -1,0 +1,56 @@
+/* techniques.h - ways to train with less memory, one after the other on one model.
+ *
+ * Every technique is a plan (headroom/plan.h): its step is run tensor by tensor, recorded, and held
+ * against the step of the technique it is compared to. Nothing is prepared; what is told is what
+ * came out. */
+#ifndef HEADROOM_CLI_TECHNIQUES_H
+#define HEADROOM_CLI_TECHNIQUES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/plan.h"
+#include "headroom/status.h"
+
+#define TECHNIQUES_MODEL "gpt2"
+enum {
+    TECHNIQUES_BATCH = 8,
+    TECHNIQUES_SEQUENCE = 1024,
+    TECHNIQUES_COUNT = 8,
+    TECHNIQUES_MOST_POINTS = 160,
+    TECHNIQUES_MOST_CHANGES = 64,
+};
+
+typedef struct technique {
+    const char *name;
+    size_t compared_to;                      /* an earlier one; itself: to none */
+    const char *words;                       /* what it does, a sentence or two */
+    const char *const *code;                 /* what to write in PyTorch; ends with NULL */
+    void (*set)(hr_plan_settings *settings); /* on top of the plain step's */
+} technique;
+
+const technique *technique_number(size_t number); /* < TECHNIQUES_COUNT */
+
+/* What differs at the peaks, in one kind of place: "mlp / act forward" of all layers together. */
+typedef struct technique_change {
+    const char *place;    /* the file of its frames, without the layer; the recording's */
+    const char *function; /* likewise */
+    uint64_t before_bytes, after_bytes;
+    size_t layer_count; /* 0: not in a layer */
+} technique_change;
+
+typedef struct technique_result {
+    hr_recording *recording; /* owned */
+    uint64_t peak_bytes;
+    uint64_t points[TECHNIQUES_MOST_POINTS];           /* live bytes over the step */
+    technique_change changes[TECHNIQUES_MOST_CHANGES]; /* largest difference first */
+    size_t change_count;
+} technique_result;
+
+/* Runs all of them; lines have `point_count` points, 1 to TECHNIQUES_MOST_POINTS. On failure what
+ * was done may still be freed, as after success. */
+HR_MUST_CHECK hr_status techniques_run(technique_result results[TECHNIQUES_COUNT],
+                                       size_t point_count);
+void techniques_free(technique_result results[TECHNIQUES_COUNT]);
+
+#endif /* HEADROOM_CLI_TECHNIQUES_H */

@@ -1,0 +1,95 @@
+"""headroom.plan(): the planner's JSON as data, with the settings that were asked for."""
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from world import BUILD, ROOT  # noqa: E402
+
+os.environ["HEADROOM_LIBRARY_DIR"] = str(BUILD)
+sys.path.insert(0, str(ROOT / "python"))
+import headroom  # noqa: E402
+from headroom import _plan  # noqa: E402
+
+CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_positions": 256, "n_embd": 64, "n_layer": 2,
+          "n_head": 4}
+
+
+def settings_of(**given):
+    """The settings that a plan of gpt2 comes back with."""
+    return headroom.plan("gpt2", sequence=64, choices=False, **given)["settings"]
+
+
+class Plan(unittest.TestCase):
+    """headroom.plan()"""
+
+    def test_a_built_in_model_becomes_data(self):
+        made = headroom.plan("gpt2", batch=8, sequence=512, card="24GiB")
+        self.assertEqual((made["schema"], made["family"], made["parameters"]),
+                         (1, "gpt2", 124439808))
+        self.assertTrue(made["fits"])
+        self.assertEqual(sum(made["parts"].values()) - made["parts"]["context"],
+                         made["peak_allocated_bytes"])
+        self.assertEqual(made["settings"]["card_bytes"], 24 << 30)
+        self.assertFalse(headroom.plan("gpt2", batch=8, sequence=512, card=4 << 30)["fits"])
+
+    def test_every_word_means_what_the_library_means_by_it(self):
+        for word in _plan._PRECISIONS:
+            self.assertEqual(settings_of(precision=word)["precision"], word)
+        for word in _plan._ATTENTIONS:
+            self.assertEqual(settings_of(attention=word, precision="bf16")["attention"], word)
+        for word in _plan._MODES:
+            self.assertEqual(settings_of(mode=word)["mode"], word)
+        for word in _plan._OPTIMIZERS:
+            self.assertEqual(settings_of(optimizer=word)["optimizer"], word)
+        for word in _plan._OFFLOADS:
+            self.assertEqual(settings_of(offload=word)["offload"], word)
+        for word in _plan._SHARDINGS:
+            self.assertEqual(settings_of(sharding=word, gpus=4)["sharding"], word)
+        for given, word, every in ((False, "none", None), (True, "full", None), (3, "every", 3),
+                                   ("selective", "selective", None)):
+            made = settings_of(checkpointing=given)
+            self.assertEqual((made["checkpointing"], made["checkpoint_every"]), (word, every))
+
+    def test_numbers_arrive_in_their_own_fields(self):
+        made = settings_of(batch=3, accumulation=5, loss_chunks=7, lora=9, gpus=2,
+                           master_weights=True, precision="bf16", card="h200")
+        self.assertEqual([made[name] for name in (
+            "batch", "sequence", "accumulation", "loss_chunks", "lora_rank", "quantized", "gpus",
+            "master_weights", "card")], [3, 64, 5, 7, 9, False, 2, True, "h200"])
+        self.assertTrue(settings_of(qlora=4)["quantized"])
+        image = headroom.plan("vit-base", image=448, choices=False)["settings"]
+        self.assertEqual((image["image"], image["sequence"]), (448, None))
+
+    def test_a_file_and_a_folder_are_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "config.json")
+            path.write_text(json.dumps(CONFIG))
+            by_file, by_folder = headroom.plan(path, batch=2), headroom.plan(folder, batch=2)
+            self.assertEqual(by_file["peak_allocated_bytes"], by_folder["peak_allocated_bytes"])
+            self.assertEqual(by_file["settings"]["sequence"], 256)
+            path.write_text(json.dumps(dict(CONFIG, n_layer=0)))
+            with self.assertRaisesRegex(headroom.HeadroomError, "n_layer: expected") as caught:
+                headroom.plan(path)
+            self.assertEqual(caught.exception.status, "HR_ERR_UNSUPPORTED")
+
+    def test_what_has_no_sense_is_refused(self):
+        with self.assertRaisesRegex(headroom.HeadroomError, "did you mean 'gpt2'"):
+            headroom.plan("gpt3")
+        with self.assertRaisesRegex(headroom.HeadroomError, "at least 2"):
+            headroom.plan("gpt2", sharding="zero3")
+        for wrong in ({"precision": "fp8"}, {"batch": 0}, {"batch": True}, {"batch": 2**70},
+                      {"checkpointing": "every"}, {"card": "rtx"}, {"lora": 8, "qlora": 8}):
+            with self.assertRaises(ValueError):
+                headroom.plan("gpt2", **wrong)
+
+    def test_the_built_in_models_are_listed(self):
+        models = {model["name"]: model["parameters"] for model in headroom.plan_models()}
+        self.assertEqual(models["llama-3-8b"], 8030261248)
+
+
+if __name__ == "__main__":
+    unittest.main()
