@@ -19,8 +19,8 @@ shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli adapters examples tests bench -name '*.[ch]' -o -name '*.cpp')
 
 .PHONY: all program run setup test test-quick test-release test-viewer test-clang test-asan test-tsan \
-	checks mutants bench bench-plan bench-viewer doctor-accuracy fuzz viewer viewer-packages check-viewer \
-	install uninstall format check-format tidy clean help
+	checks mutants bench bench-plan bench-plan-from bench-viewer doctor-accuracy fuzz viewer viewer-packages \
+	check-viewer install uninstall format check-format tidy clean help
 
 ## make             builds the libraries and the program: build/headroom
 all: program
@@ -145,7 +145,8 @@ fuzz:
 	done
 
 ## make bench-plan-from  recorded steps predicted from one another, into bench/results/plan_from.md
-bench-plan-from: setup
+bench-plan-from:
+	@tools/setup.sh build test
 	@$(CMAKE) --preset release --log-level=WARNING
 	@$(call build_in,build) --target integration_test_plan_from_steps
 	@test -n "$(HEADROOM_CORPUS)" || { echo "HEADROOM_CORPUS names no folder" >&2; exit 3; }

@@ -123,17 +123,12 @@ static hr__tensor forward(hr__plan_run *run)
     return result;
 }
 
-static uint64_t usual_length(const hr_plan_model *model)
-{
-    return model->shape.positions;
-}
-
 const hr__family hr__family_gpt2 = {
     .name = "gpt2",
     .model_types = (const char *const[]){"gpt2", NULL},
     .has_position_table = true,
     .has_plain_softmax = true,
-    .usual_length = usual_length,
+    .usual_length = hr__usual_positions,
     .read = hr__read_gpt2,
     .build = build,
     .forward = forward,

@@ -64,15 +64,10 @@ hr__tensor hr__llama_forward(hr__plan_run *run)
     return result;
 }
 
-uint64_t hr__llama_usual_length(const hr_plan_model *model)
-{
-    return model->shape.positions;
-}
-
 const hr__family hr__family_llama = {
     .name = "llama",
     .model_types = (const char *const[]){"llama", "mistral", "qwen2", "qwen3", NULL},
-    .usual_length = hr__llama_usual_length,
+    .usual_length = hr__usual_positions,
     .read = hr__read_llama,
     .build = hr__llama_build,
     .forward = hr__llama_forward,
@@ -82,7 +77,7 @@ const hr__family hr__family_llama = {
 const hr__family hr__family_gemma = {
     .name = "gemma",
     .model_types = (const char *const[]){"gemma", "gemma2", "gemma3_text", NULL},
-    .usual_length = hr__llama_usual_length,
+    .usual_length = hr__usual_positions,
     .read = hr__read_gemma,
     .build = hr__llama_build,
     .forward = hr__llama_forward,
@@ -92,7 +87,7 @@ const hr__family hr__family_gemma = {
 const hr__family hr__family_phi3 = {
     .name = "phi3",
     .model_types = (const char *const[]){"phi3", NULL},
-    .usual_length = hr__llama_usual_length,
+    .usual_length = hr__usual_positions,
     .read = hr__read_phi3,
     .build = hr__llama_build,
     .forward = hr__llama_forward,

@@ -41,6 +41,5 @@ hr__tensor hr__apply_experts(hr__plan_run *run, const hr__experts *experts, hr__
 /* model_llama.c: of every family of the kind. */
 void hr__llama_build(hr__plan_run *run);
 hr__tensor hr__llama_forward(hr__plan_run *run);
-uint64_t hr__llama_usual_length(const hr_plan_model *model);
 
 #endif /* HR_PLAN_MODEL_LLAMA_H */

@@ -35,7 +35,8 @@ static hr__tensor choose_experts(hr__plan_run *run, const hr__experts *experts, 
     return shares;
 }
 
-/* A grouped product runs in the weights' type, autocast or not. */
+/* A grouped product runs in the weights' type, autocast or not, and is none of those that a
+ * selective checkpoint keeps: hr__matmul() differs in both. */
 static hr__tensor grouped(hr__tape *tape, hr__tensor x, hr__tensor weight, uint64_t elements)
 {
     hr__tensor argument = hr__to(tape, x, weight.dtype);
@@ -105,7 +106,7 @@ hr__tensor hr__apply_experts(hr__plan_run *run, const hr__experts *experts, hr__
 const hr__family hr__family_mixtral = {
     .name = "mixtral",
     .model_types = (const char *const[]){"mixtral", NULL},
-    .usual_length = hr__llama_usual_length,
+    .usual_length = hr__usual_positions,
     .read = hr__read_mixtral,
     .build = hr__llama_build,
     .forward = hr__llama_forward,

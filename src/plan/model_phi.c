@@ -149,15 +149,10 @@ static hr__tensor forward(hr__plan_run *run)
     return result;
 }
 
-static uint64_t usual_length(const hr_plan_model *model)
-{
-    return model->shape.positions;
-}
-
 const hr__family hr__family_phi = {
     .name = "phi",
     .model_types = (const char *const[]){"phi", NULL},
-    .usual_length = usual_length,
+    .usual_length = hr__usual_positions,
     .read = hr__read_phi,
     .build = build,
     .forward = forward,

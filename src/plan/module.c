@@ -52,6 +52,11 @@ static bool is_trained(const hr_plan_settings *settings)
     return settings->mode != HR_PLAN_MODE_INFERENCE && settings->lora_rank == 0;
 }
 
+uint64_t hr__usual_positions(const hr_plan_model *model)
+{
+    return model->shape.positions;
+}
+
 hr__tensor hr__make_weight(hr__plan_run *run, uint64_t elements)
 {
     return hr__make_weight_of(run, elements, (hr__matrix){.rows = 0}, run->dtype,

@@ -83,6 +83,9 @@ typedef struct hr__family {
     void (*generate)(hr__plan_run *run);
 } hr__family;
 
+/* As many tokens as the model has positions: the usual_length of most. (module.c) */
+uint64_t hr__usual_positions(const hr_plan_model *model);
+
 struct hr_plan_model {
     hr__arena arena; /* of strings and layers */
     const hr__family *family;
