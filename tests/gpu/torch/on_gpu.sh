@@ -2,13 +2,14 @@
 # Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
 # are named, each within its time. One part that fails does not keep the others from running.
 #
-#   on_gpu.sh PART...     PART: build checks same runs rescue pytorch raw steps watching tools, or all
+#   on_gpu.sh PART...     PART: build plan checks same runs rescue pytorch raw steps watching tools, or all
 #   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
 #   train.py   the corpus script, for steps            (HEADROOM_TRAIN)
 #   pytests/   test_cuda.py and others, for pytorch    (HEADROOM_PYTORCH_TESTS)
-#   headroom   the program, where it cannot be built   (HEADROOM_PROGRAM)
+#   headroom   the program, built elsewhere            (HEADROOM_PROGRAM)
+# and in build/gpu for libheadroom-analysis, which needs more than a compiler.
 #
 # Output: $OUT/on_gpu.log and $OUT/data.tgz, both complete after every part; ends with a table.
 set -uo pipefail
@@ -55,7 +56,7 @@ named() { for source in "$@"; do echo "build/gpu/objects/$(echo "$source" | tr /
 
 part_build() {
     set -e
-    local version core support analysis cli
+    local version core support
     version=$(sed -n 's/#define HR_VERSION_STRING "\([0-9]*\.[0-9]*\).*/\1/p' include/headroom/version.h)
     mapfile -t core < <(find src/base src/device src/engine src/pool src/model src/export src/record -name '*.c' | sort)
     mapfile -t support < <(find adapters/torch/support -name '*.c' | sort)
@@ -68,16 +69,6 @@ part_build() {
             -o "build/gpu/libheadroom-torch.so.$version" $(named "${support[@]}") -Lbuild/gpu \
             -lheadroom -lpthread -ldl
         ln -sf "libheadroom-torch.so.$version" build/gpu/libheadroom-torch.so
-    fi
-    if printf '#include <zlib.h>\n#include <lzma.h>\n#include <zstd.h>\n' | gcc -E - >/dev/null 2>&1; then
-        mapfile -t analysis < <(find src/format src/analysis src/doctor src/report -name '*.c' | sort)
-        mapfile -t cli < <(find cli -name '*.c' | sort)
-        objects "${analysis[@]}" "${cli[@]}"
-        gcc -o build/gpu/headroom $(named "${cli[@]}" "${analysis[@]}" "${core[@]}") \
-            -lz -llzma -lzstd -lpthread -ldl -lm
-        gcc -shared -Wl,-soname,"libheadroom-analysis.so.$version" \
-            -o "build/gpu/libheadroom-analysis.so.$version" $(named "${analysis[@]}" "${core[@]}") \
-            -lz -llzma -lzstd -lpthread -ldl -lm
     fi
     ls -l build/gpu/*.so.* build/gpu/headroom 2>/dev/null || true
     echo "program: $(program)"
@@ -100,6 +91,13 @@ PY
     done
     return $is_bad
 }
+part_plan() {
+    python3 "$bench/measure_plan.py" 0 2 >"$OUT/plan0.jsonl" &
+    python3 "$bench/measure_plan.py" 1 2 >"$OUT/plan1.jsonl"
+    wait
+    cat "$OUT"/plan?.jsonl
+    ! grep -q '"error"' "$OUT"/plan?.jsonl
+}
 part_checks() { python3 "$tests/check_allocator.py" ${names:-pytorch torch headroom headroom:rescue}; }
 part_same() { python3 "$tests/same_results.py" $names; }
 part_runs() { python3 "$tests/whole_runs.py" --headroom "$(program)"; }
@@ -115,9 +113,9 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --headroom "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --headroom "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [checks]=300 [same]=200 [runs]=180 [rescue]=180 [pytorch]=420 [raw]=180
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [rescue]=180 [pytorch]=420 [raw]=180
     [steps]=420 [watching]=160 [tools]=160)
-order=(build checks same runs rescue raw tools watching pytorch steps)
+order=(build plan checks same runs rescue raw tools watching pytorch steps)
 
 if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
     limit=$3
