@@ -26,9 +26,10 @@
 
 /* Who may be taken while whom is held: only a higher number. */
 typedef enum hr__lock_rank {
-    HR__LOCK_POOL = 10,     /* a pool, or a pinned pool */
-    HR__LOCK_RECORDER = 20, /* listeners run under a pool's lock */
-    HR__LOCK_DEVICE = 30,   /* a device's own books; devices are called under pool locks */
+    HR__LOCK_POOL = 10,         /* a pool, or a pinned pool */
+    HR__LOCK_RECORDER = 20,     /* listeners run under a pool's lock */
+    HR__LOCK_DEVICE = 30,       /* a device's own books; devices are called under pool locks */
+    HR__LOCK_PROCESS_PAGE = 35, /* making the process's page, once */
     HR__LOCK_REGISTRY = 40, /* the process's own lists: loading drivers, once; what was opened */
 } hr__lock_rank;
 

@@ -1,0 +1,103 @@
+/* watch.h - running jobs, seen from outside.
+ *
+ * Every process with libheadroom has a page in shared memory (live.h). Here pages are found and
+ * read: the jobs of this user on this machine, each as it was at one instant. Reading takes nothing
+ * from the job; one that dies meanwhile is one job less. Stale pages are removed on the way.
+ *
+ * Results are owned by the library: read-only, freed with the function named beside them. What is
+ * not known is HR_LIVE_UNKNOWN, never a guess.
+ *
+ * Link with -lheadroom-analysis. Reading order: hr_jobs_read(), hr_job, hr_job_device. */
+#ifndef HEADROOM_WATCH_H
+#define HEADROOM_WATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headroom/doctor.h" /* hr_confidence */
+#include "headroom/live.h"
+#include "headroom/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HR_JOB_TEXT_BYTES 64 /* of any text, its terminating zero included; may hold any bytes */
+
+/* After a step: what was live and reserved. */
+typedef struct hr_job_step {
+    uint64_t step;
+    uint64_t at_ns; /* monotonic, as hr_jobs.read_ns */
+    uint64_t live_bytes;
+    uint64_t reserved_bytes;
+} hr_job_step;
+
+typedef struct hr_job_device {
+    int index; /* by the process's own count: CUDA_VISIBLE_DEVICES changes it */
+    char name[HR_JOB_TEXT_BYTES];
+    uint64_t updated_ns;                  /* monotonic */
+    uint64_t values[HR_LIVE_FIELD_COUNT]; /* HR_LIVE_UNKNOWN; of a newer page, those we know */
+    const hr_job_step *steps;             /* oldest first, the whole run at falling detail */
+    size_t step_count;
+} hr_job_device;
+
+typedef enum hr_job_state {
+    HR_JOB_RUNNING,
+    HR_JOB_OTHER_VERSION, /* a headroom whose pages we cannot read: process and user only */
+    HR_JOB_BUSY           /* the page did not hold still: stopped in the middle of a change */
+} hr_job_state;
+
+typedef struct hr_job {
+    hr_job_state state;
+    long process; /* in its own namespace */
+    unsigned long user;
+    uint64_t started_us; /* realtime */
+    int rank;            /* -1 = none */
+    int local_rank;      /* -1 */
+    int world_size;      /* 0 */
+    char program[HR_JOB_TEXT_BYTES];
+    char allocator[HR_JOB_TEXT_BYTES];
+    char job[HR_JOB_TEXT_BYTES];
+    char run[HR_JOB_TEXT_BYTES];
+    char headroom_version[HR_JOB_TEXT_BYTES];
+    uint64_t page_version;
+    const char *path; /* of the page */
+    const hr_job_device *devices;
+    size_t device_count;
+} hr_job;
+
+typedef struct hr_jobs {
+    uint64_t read_ns;   /* monotonic */
+    const hr_job *jobs; /* by process number */
+    size_t job_count;
+    size_t stale_count;   /* pages of ended processes, removed or left to their owner */
+    size_t refused_count; /* files with the name of a page that are none, or not ours to read */
+} hr_jobs;
+
+/* Reads every page of this user in `folder`; NULL is HEADROOM_LIVE_DIR, or /dev/shm. No pages is no
+ * error. HR_ERR_FILE: there is no such folder. HR_ERR_HOST_MEMORY. */
+HR_API HR_MUST_CHECK hr_status hr_jobs_read(const char *folder, hr_jobs **out);
+HR_API void hr_jobs_free(hr_jobs *jobs); /* NULL does nothing */
+
+/* The job of that process; NULL: none. */
+HR_API const hr_job *hr_jobs_find(const hr_jobs *jobs, long process);
+
+/* Where a device's memory is heading, by its steps: the doctor's own rule for a log of steps. */
+typedef struct hr_job_outlook {
+    bool is_leak; /* live bytes grow, and have for as long as the log goes back */
+    hr_confidence confidence;
+    double bytes_per_step; /* 0 where it is none */
+    uint64_t last_step;    /* 0 = no steps are known */
+    uint64_t room_bytes;   /* what live bytes can still grow by; HR_LIVE_UNKNOWN */
+    uint64_t full_at_step; /* the step that will not fit; HR_LIVE_UNKNOWN */
+} hr_job_outlook;
+
+/* HR_ERR_HOST_MEMORY. */
+HR_API HR_MUST_CHECK hr_status hr_job_outlook_find(const hr_job_device *device,
+                                                   hr_job_outlook *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* HEADROOM_WATCH_H */

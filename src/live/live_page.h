@@ -1,0 +1,29 @@
+/* live_page.h - the writer's side of a page, for the files that make it.
+ *
+ *   live_fields.c    the names of what it tells
+ *   live_page.c      making one, filling it, removing it
+ *   live_process.c   the one page of the process: who it is, by its variables */
+#ifndef HR_LIVE_LIVE_PAGE_H
+#define HR_LIVE_LIVE_PAGE_H
+
+#include <stdint.h>
+
+#include "base/ranked_mutex.h"
+#include "live/page_layout.h"
+
+struct hr_live_page {
+    hr__mutex lock; /* among the threads of this process; readers never wait for it */
+    hr__page_header *header;
+    int file;                 /* holds the lock by which readers know that we live */
+    uint32_t fork_generation; /* set at creation, then read-only, as what follows */
+    char *path;
+    hr_live_page *next; /* all pages of the process, for fork() */
+};
+
+static inline hr__page_slot *hr__live_slot(const hr_live_page *page, int number)
+{
+    return (hr__page_slot *)((char *)page->header + HR__PAGE_FIRST_SLOT +
+                             (size_t)number * HR__PAGE_SLOT_BYTES);
+}
+
+#endif /* HR_LIVE_LIVE_PAGE_H */

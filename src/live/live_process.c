@@ -1,0 +1,101 @@
+/* live_process.c - the one page of the process, and who the process is.
+ *
+ * It is made when somebody first asks for it, once: where that fails, the process goes on without.
+ * It is removed when the process ends by itself; a child made by fork() may make one of its own. */
+#include "live/live_page.h"
+
+#include <errno.h> /* program_invocation_short_name */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/fork_guard.h"
+
+static hr__mutex process_lock = HR__MUTEX_INIT(HR__LOCK_PROCESS_PAGE);
+static hr_live_page *process_page;
+static hr_status first_answer;
+static char first_words[256];          /* of a failure */
+static uint32_t asked_in = UINT32_MAX; /* the fork generation in which it was made, or tried */
+
+/* The first of these variables that holds a whole number; `none` if there is none. */
+static int number_in(const char *const *names, int none)
+{
+    for (; *names != NULL; names++) {
+        const char *text = getenv(*names);
+        char *end = NULL;
+        long number = text == NULL ? -1 : strtol(text, &end, 10);
+        if (text != NULL && end != text && *end == '\0' && number >= 0 && number <= 1 << 24)
+            return (int)number;
+    }
+    return none;
+}
+
+static const char *text_in(const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        const char *text = getenv(*names);
+        if (text != NULL && text[0] != '\0' && strcmp(text, "none") != 0)
+            return text;
+    }
+    return NULL;
+}
+
+static hr_live_identity identity_of_process(void)
+{
+    static const char *const ranks[] = {"RANK", "SLURM_PROCID", "LOCAL_RANK", NULL};
+    static const char *const local_ranks[] = {"LOCAL_RANK", "SLURM_LOCALID", NULL};
+    static const char *const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", NULL};
+    static const char *const jobs[] = {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", NULL};
+    static const char *const runs[] = {"HEADROOM_RUN", NULL};
+    return (hr_live_identity){
+        .struct_size = sizeof(hr_live_identity),
+        .program = program_invocation_short_name,
+        .job = text_in(jobs),
+        .run = text_in(runs),
+        .rank = number_in(ranks, -1),
+        .local_rank = number_in(local_ranks, -1),
+        .world_size = number_in(sizes, 0),
+    };
+}
+
+static bool is_set(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
+}
+
+static hr_status make_page(void)
+{
+    const char *wish = getenv("HEADROOM_LIVE"), *folder = getenv("HEADROOM_LIVE_DIR");
+    if (is_set("HEADROOM_DISABLE") || (wish != NULL && strcmp(wish, "0") == 0))
+        return hr__fail(HR_ERR_UNSUPPORTED, "switched off by HEADROOM_LIVE or HEADROOM_DISABLE");
+    hr_live_identity identity = identity_of_process();
+    return hr_live_page_create(folder != NULL && folder[0] != '\0' ? folder : NULL, &identity,
+                               &process_page);
+}
+
+hr_status hr_live_process_page(hr_live_page **out)
+{
+    if (out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a place for the page");
+    hr__fork_guard_start();
+    hr__mutex_lock(&process_lock);
+    if (asked_in != hr__fork_generation()) {
+        asked_in = hr__fork_generation();
+        first_answer = make_page();
+        if (first_answer != HR_OK)
+            snprintf(first_words, sizeof first_words, "%s", hr_last_error());
+    }
+    hr_status status = first_answer;
+    if (status == HR_OK)
+        *out = process_page;
+    hr__mutex_unlock(&process_lock);
+    return status == HR_OK ? HR_OK : hr__fail(status, "%s", first_words);
+}
+
+__attribute__((destructor)) static void remove_at_end(void)
+{
+    if (process_page != NULL && asked_in == hr__fork_generation())
+        hr_live_page_destroy(process_page);
+    process_page = NULL;
+}

@@ -1,0 +1,335 @@
+/* jobs_read.c - pages in, jobs out.
+ *
+ * A page belongs to a process that changes it while we read, may have been made by another version,
+ * and may be no page at all: sizes come from the file, not from its header, and are held against
+ * each other before anything is read by them. Only files of this user are opened. */
+#include "headroom/watch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "live/page_layout.h"
+
+enum {
+    MOST_TRIES = 1000, /* for a page that does not hold still */
+    MOST_JOBS = 4096,
+    MOST_FILE_BYTES = 1 << 24,
+};
+
+/* One list of results, and everything it points to. */
+typedef struct job_list {
+    hr_jobs result; /* first: what callers have */
+    hr__arena arena;
+    hr_job jobs[MOST_JOBS];
+} job_list;
+
+/* A page that is open. */
+typedef struct open_page {
+    const char *bytes;
+    size_t size_bytes;
+} open_page;
+
+/* ---- one page -------------------------------------------------------------------------------- */
+
+static const hr__page_header *header_of(const open_page *page)
+{
+    return (const hr__page_header *)page->bytes;
+}
+
+/* The header says sizes that this file has. */
+static bool is_sound(const open_page *page)
+{
+    const hr__page_header *header = header_of(page);
+    uint64_t first = hr__page_load(&header->first_slot), slot = hr__page_load(&header->slot_bytes);
+    return first >= sizeof *header && slot >= sizeof(hr__page_slot) && first <= page->size_bytes &&
+           slot <= page->size_bytes && first % sizeof(uint64_t) == 0 &&
+           slot % sizeof(uint64_t) == 0 && hr__page_load(&header->step_capacity) == HR__PAGE_STEPS;
+}
+
+static void read_fixed(const open_page *page, hr_job *job)
+{
+    const hr__page_header *header = header_of(page);
+    job->process = (long)hr__page_load(&header->process);
+    job->user = (unsigned long)hr__page_load(&header->user);
+    job->started_us = hr__page_load(&header->started_us);
+    job->page_version = hr__page_load(&header->version);
+}
+
+static bool read_identity(const open_page *page, hr_job *job)
+{
+    const hr__page_header *header = header_of(page);
+    for (int i = 0; i < MOST_TRIES; i++) {
+        uint64_t seen;
+        if (hr__page_begin_read(&header->sequence, &seen)) {
+            job->rank = (int)(int64_t)hr__page_load(&header->rank);
+            job->local_rank = (int)(int64_t)hr__page_load(&header->local_rank);
+            job->world_size = (int)hr__page_load(&header->world_size);
+            hr__page_load_text(header->program, job->program);
+            hr__page_load_text(header->allocator, job->allocator);
+            hr__page_load_text(header->job, job->job);
+            hr__page_load_text(header->run, job->run);
+            hr__page_load_text(header->headroom_version, job->headroom_version);
+            if (hr__page_end_read(&header->sequence, seen))
+                return true;
+        }
+        sched_yield();
+    }
+    return false;
+}
+
+static void read_values(const hr__page_slot *slot, uint64_t value_count, hr_job_device *device)
+{
+    hr__page_load_text(slot->name, device->name);
+    device->index = (int)hr__page_load(&slot->device);
+    device->updated_ns = hr__page_load(&slot->updated_ns);
+    for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
+        device->values[i] =
+            i < value_count ? hr__page_load(&slot->values[i]) : (uint64_t)HR_LIVE_UNKNOWN;
+}
+
+static size_t read_steps(const hr__page_slot *slot, hr_job_step *steps)
+{
+    uint64_t count = hr__page_load(&slot->step_count);
+    count = count > HR__PAGE_STEPS ? HR__PAGE_STEPS : count;
+    for (uint64_t i = 0; i < count; i++)
+        steps[i] = (hr_job_step){
+            .step = hr__page_load(&slot->steps[i].step),
+            .at_ns = hr__page_load(&slot->steps[i].at_ns),
+            .live_bytes = hr__page_load(&slot->steps[i].live_bytes),
+            .reserved_bytes = hr__page_load(&slot->steps[i].reserved_bytes),
+        };
+    return (size_t)count;
+}
+
+/* False: it did not hold still. `steps` has room for HR__PAGE_STEPS. */
+static bool read_slot(const hr__page_slot *slot, uint64_t value_count, hr_job_device *device,
+                      hr_job_step *steps)
+{
+    for (int i = 0; i < MOST_TRIES; i++) {
+        uint64_t seen;
+        if (hr__page_begin_read(&slot->sequence, &seen)) {
+            read_values(slot, value_count, device);
+            device->step_count = read_steps(slot, steps);
+            if (hr__page_end_read(&slot->sequence, seen))
+                return true;
+        }
+        sched_yield();
+    }
+    return false;
+}
+
+/* Slots are used in order: the first that was never used is the end. */
+static size_t count_slots(const open_page *page)
+{
+    const hr__page_header *header = header_of(page);
+    size_t first = (size_t)hr__page_load(&header->first_slot);
+    size_t stride = (size_t)hr__page_load(&header->slot_bytes), count = 0;
+    while (first + (count + 1) * stride <= page->size_bytes && count < HR__PAGE_SLOTS) {
+        const hr__page_slot *slot = (const hr__page_slot *)(page->bytes + first + count * stride);
+        if (hr__page_load(&slot->sequence) == 0)
+            break;
+        count++;
+    }
+    return count;
+}
+
+static hr_status read_devices(const open_page *page, hr__arena *arena, hr_job *job)
+{
+    const hr__page_header *header = header_of(page);
+    size_t count = count_slots(page);
+    hr_job_device *devices =
+        hr__arena_alloc_array(arena, count, sizeof *devices, _Alignof(hr_job_device));
+    hr_job_step *steps =
+        hr__arena_alloc_array(arena, count * HR__PAGE_STEPS, sizeof *steps, _Alignof(hr_job_step));
+    if (devices == NULL || steps == NULL)
+        return hr__fail_host_memory(count * sizeof *devices, "the devices of a job");
+    for (size_t i = 0; i < count; i++) {
+        const hr__page_slot *slot =
+            (const hr__page_slot *)(page->bytes + hr__page_load(&header->first_slot) +
+                                    i * hr__page_load(&header->slot_bytes));
+        devices[i].steps = steps + i * HR__PAGE_STEPS;
+        if (!read_slot(slot, hr__page_load(&header->value_count), &devices[i],
+                       steps + i * HR__PAGE_STEPS)) {
+            job->state = HR_JOB_BUSY;
+            return HR_OK;
+        }
+    }
+    job->devices = devices;
+    job->device_count = count;
+    return HR_OK;
+}
+
+static hr_status read_page(const open_page *page, hr__arena *arena, hr_job *job)
+{
+    read_fixed(page, job);
+    job->rank = job->local_rank = -1;
+    job->state = HR_JOB_OTHER_VERSION;
+    if (job->page_version != HR__PAGE_VERSION || !is_sound(page))
+        return HR_OK;
+    job->state = HR_JOB_BUSY;
+    if (!read_identity(page, job))
+        return HR_OK;
+    job->state = HR_JOB_RUNNING;
+    return read_devices(page, arena, job);
+}
+
+/* ---- one file -------------------------------------------------------------------------------- */
+
+/* Its process has ended: nobody holds the lock. */
+static bool is_stale(int file)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    return fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+static bool is_page(const open_page *page)
+{
+    return hr__page_load(&header_of(page)->magic) == HR__PAGE_MAGIC;
+}
+
+static hr_status keep_path(hr__arena *arena, const char *folder, const char *name, hr_job *job)
+{
+    size_t room = strlen(folder) + strlen(name) + 2;
+    char *path = hr__arena_alloc(arena, room, 1);
+    if (path == NULL)
+        return hr__fail_host_memory(room, "the name of a page");
+    snprintf(path, room, "%s/%s", folder, name);
+    job->path = path;
+    return HR_OK;
+}
+
+static hr_status take_page(job_list *list, const open_page *page, const char *folder,
+                           const char *name)
+{
+    hr_job *job = &list->jobs[list->result.job_count];
+    *job = (hr_job){0};
+    HR__TRY(keep_path(&list->arena, folder, name, job));
+    HR__TRY(read_page(page, &list->arena, job));
+    list->result.job_count++;
+    return HR_OK;
+}
+
+static hr_status take_mapped(job_list *list, const open_page *page, int folder_file, int file,
+                             const char *folder, const char *name)
+{
+    if (!is_page(page)) {
+        list->result.refused_count++;
+        return HR_OK;
+    }
+    if (is_stale(file)) {
+        list->result.stale_count++;
+        (void)unlinkat(folder_file, name, 0); /* its name never comes again */
+        return HR_OK;
+    }
+    return take_page(list, page, folder, name);
+}
+
+static hr_status take_file(job_list *list, int folder_file, const char *folder, const char *name)
+{
+    struct stat about;
+    int file = openat(folder_file, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0 || fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
+        about.st_uid != geteuid() || about.st_size < (off_t)sizeof(hr__page_header) ||
+        about.st_size > MOST_FILE_BYTES) {
+        list->result.refused_count += file >= 0 || errno != ENOENT;
+        if (file >= 0)
+            close(file);
+        return HR_OK;
+    }
+    hr_status status = HR_OK;
+    size_t size_bytes = (size_t)about.st_size;
+    void *memory = mmap(NULL, size_bytes, PROT_READ, MAP_SHARED, file, 0);
+    if (memory != MAP_FAILED) {
+        const open_page page = {memory, size_bytes};
+        status = take_mapped(list, &page, folder_file, file, folder, name);
+        (void)munmap(memory, size_bytes);
+    } else {
+        list->result.refused_count++;
+    }
+    close(file);
+    return status;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static int by_process(const void *left, const void *right)
+{
+    const hr_job *one = left, *other = right;
+    if (one->process != other->process)
+        return one->process < other->process ? -1 : 1;
+    return strcmp(one->path, other->path);
+}
+
+static hr_status read_folder(job_list *list, DIR *directory, const char *folder)
+{
+    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        if (strncmp(entry->d_name, HR__PAGE_NAME, strlen(HR__PAGE_NAME)) != 0)
+            continue;
+        if (list->result.job_count == MOST_JOBS)
+            break;
+        HR__TRY(take_file(list, dirfd(directory), folder, entry->d_name));
+    }
+    qsort(list->jobs, list->result.job_count, sizeof *list->jobs, by_process);
+    return HR_OK;
+}
+
+static const char *folder_of(const char *wanted)
+{
+    const char *variable = getenv("HEADROOM_LIVE_DIR");
+    if (wanted != NULL)
+        return wanted;
+    return variable != NULL && variable[0] != '\0' ? variable : HR__PAGE_FOLDER;
+}
+
+hr_status hr_jobs_read(const char *folder, hr_jobs **out)
+{
+    if (out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a place for the jobs");
+    folder = folder_of(folder);
+    DIR *directory = opendir(folder);
+    if (directory == NULL)
+        return hr__fail(HR_ERR_FILE, "cannot read the folder %s: %s", folder, strerror(errno));
+    job_list *list = hr__host_alloc(sizeof *list);
+    if (list == NULL) {
+        (void)closedir(directory);
+        return hr__fail_host_memory(sizeof *list, "a list of jobs");
+    }
+    list->result = (hr_jobs){.read_ns = hr__clock_monotonic_ns(), .jobs = list->jobs};
+    hr__arena_init(&list->arena, HR__ARENA_NO_LIMIT);
+    hr_status status = read_folder(list, directory, folder);
+    (void)closedir(directory);
+    if (status != HR_OK) {
+        hr_jobs_free(&list->result);
+        return status;
+    }
+    *out = &list->result;
+    return HR_OK;
+}
+
+void hr_jobs_free(hr_jobs *jobs)
+{
+    if (jobs == NULL)
+        return;
+    job_list *list = (job_list *)jobs;
+    hr__arena_deinit(&list->arena);
+    hr__host_free(list);
+}
+
+const hr_job *hr_jobs_find(const hr_jobs *jobs, long process)
+{
+    for (size_t i = 0; jobs != NULL && i < jobs->job_count; i++)
+        if (jobs->jobs[i].process == process)
+            return &jobs->jobs[i];
+    return NULL;
+}
