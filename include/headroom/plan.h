@@ -186,7 +186,8 @@ typedef struct hr_plan {
                                "generation" */
     const char *peak_place; /* "layer 7 / attention / q_proj" */
     const hr_part *parts;   /* at the peak; weights, gradients, optimizer, activations, loss,
-                               backward, workspace, data; sum: peak_allocated_bytes */
+                               backward, workspace, data, rounding (ends of blocks that are not
+                               worth splitting); sum: peak_allocated_bytes */
     size_t part_count;
     const hr_part *layer_parts; /* activations at the end of the forward pass, by kind of layer */
     size_t layer_part_count;

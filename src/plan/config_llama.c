@@ -112,6 +112,9 @@ static hr_status read_gemma_layers(const hr__config *config, gemma_kind kind,
     shape->has_capped_logits =
         hr__config_has(config, "final_logit_softcapping") ||
         (kind == GEMMA2 && !hr__config_is_null(config, "final_logit_softcapping"));
+    shape->has_capped_scores =
+        hr__config_has(config, "attn_logit_softcapping") ||
+        (kind == GEMMA2 && !hr__config_is_null(config, "attn_logit_softcapping"));
     shape->window_period = kind == GEMMA2 ? 2 : 6;
     HR__TRY(hr__config_number_if(config, "sliding_window_pattern", 1, HR__MOST_LAYERS,
                                  &shape->window_period));

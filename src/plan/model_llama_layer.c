@@ -74,7 +74,9 @@ static hr__attention_shape attention_shape(const hr__plan_run *run)
                                  .key_length = run->settings->sequence,
                                  .width = shape->head_width,
                                  .has_dropout = run->is_training && shape->has_attention_dropout,
-                                 .is_causal = true};
+                                 .is_causal = true,
+                                 .is_query_joined = shape->has_packed_weights,
+                                 .has_capped_scores = shape->has_capped_scores};
 }
 
 /* Slices of one product, which they hold. */

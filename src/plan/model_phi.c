@@ -69,7 +69,8 @@ static hr__tensor attend(hr__plan_run *run, const phi_layer *layer, hr__tensor x
                                            .width = shape->head_width,
                                            .has_dropout =
                                                run->is_training && shape->has_attention_dropout,
-                                           .is_causal = true};
+                                           .is_causal = true,
+                                           .is_query_joined = true};
     hr__tape *tape = run->tape;
     hr__enter(tape, "attention", -1);
     hr__tensor query = hr__apply_linear(run, x, &layer->query);

@@ -39,6 +39,8 @@ static hr__tensor eager(hr__plan_run *run, hr__tensor query, hr__tensor key, hr_
                values = hr__repeat_heads(tape, value, shape);
     hr__tensor scores = product(run, query, keys, pairs, shape, false);
     hr__rebind(tape, &scores, hr__mul_scalar(tape, scores));
+    if (shape->has_capped_scores)
+        hr__cap(tape, &scores);
     if (hr__is_tensor(mask))
         hr__rebind(tape, &scores, hr__add(tape, scores, mask));
     hr__rebind(tape, &scores, chances_of(run, scores, value.dtype));

@@ -17,11 +17,8 @@ hr__tensor hr__make_ids(hr__plan_run *run, uint64_t rows, uint64_t length)
 static hr__tensor logits_of(hr__plan_run *run, hr__tensor x, const hr__linear_module *head)
 {
     hr__tensor logits = hr__apply_linear(run, x, head);
-    if (!run->model->shape.has_capped_logits)
-        return logits;
-    hr__rebind(run->tape, &logits, hr__mul_scalar(run->tape, logits));
-    hr__rebind(run->tape, &logits, hr__tanh(run->tape, logits));
-    hr__rebind(run->tape, &logits, hr__mul_scalar(run->tape, logits));
+    if (run->model->shape.has_capped_logits)
+        hr__cap(run->tape, &logits);
     return logits;
 }
 

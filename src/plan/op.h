@@ -32,10 +32,11 @@ hr__tensor hr__square(hr__tape *tape, hr__tensor x);                  /* x.pow(2
 hr__tensor hr__rsqrt(hr__tape *tape, hr__tensor x);                   /* saves its result */
 hr__tensor hr__mean(hr__tape *tape, hr__tensor x, uint64_t elements); /* of rows, to `elements` */
 hr__tensor hr__sum(hr__tape *tape, hr__tensor x, uint64_t elements);  /* its gradient is a view */
-hr__tensor hr__tanh(hr__tape *tape, hr__tensor x);                    /* saves its result */
-hr__tensor hr__gelu(hr__tape *tape, hr__tensor x);                    /* saves its argument */
-hr__tensor hr__silu(hr__tape *tape, hr__tensor x);                    /* saves its argument */
-hr__tensor hr__relu(hr__tape *tape, hr__tensor x);                    /* saves its result */
+void hr__cap(hr__tape *tape, hr__tensor *x);             /* x = tanh(x / cap) * cap, line by line */
+hr__tensor hr__tanh(hr__tape *tape, hr__tensor x);       /* saves its result */
+hr__tensor hr__gelu(hr__tape *tape, hr__tensor x);       /* saves its argument */
+hr__tensor hr__silu(hr__tape *tape, hr__tensor x);       /* saves its argument */
+hr__tensor hr__relu(hr__tape *tape, hr__tensor x);       /* saves its result */
 void hr__relu_in_place(hr__tape *tape, hr__tensor *x);   /* saves its result, which is x's */
 hr__tensor hr__dropout(hr__tape *tape, hr__tensor x);    /* in training, with 0 < p < 1 */
 hr__tensor hr__clamp(hr__tape *tape, hr__tensor x);      /* saves its argument */
@@ -113,7 +114,9 @@ typedef struct hr__attention_shape {
     uint64_t batch, heads, key_heads, length, key_length, width; /* width of a head */
     bool has_dropout;
     bool is_causal;
-    bool is_mask_strided; /* its last dimension is not the innermost: no fused kernel takes it */
+    bool is_mask_strided;   /* its last dimension is not the innermost: no fused kernel takes it */
+    bool is_query_joined;   /* by cat(), which leaves heads before tokens */
+    bool has_capped_scores; /* a tanh before the softmax; only the eager code heeds it */
 } hr__attention_shape;
 
 /* scaled_dot_product_attention(): the kernel is chosen as PyTorch does, by the types and `shape`.

@@ -184,8 +184,13 @@ hr__tensor hr__attention(hr__tape *tape, hr__tensor query, hr__tensor key, hr__t
                                hr__autocast_lower(tape, value), hr__no_tensor()};
     arguments[3] = mask_to_add(tape, mask, arguments[0].dtype);
     hr__attention_kernel kernel = choose(arguments[0], mask, shape);
+    bool is_autocast = tape->is_autocast; /* an operator on its list is whole: off inside */
+    tape->is_autocast = false;
     hr__tensor made = kernel == HR__ATTENTION_MATH ? by_products(tape, arguments, shape)
                                                    : fused(tape, arguments, shape, kernel);
+    tape->is_autocast = is_autocast;
+    if (kernel == HR__ATTENTION_FLASH && shape->is_query_joined) /* its result is laid out alike */
+        hr__rebind(tape, &made, hr__contiguous(tape, made));
     for (size_t i = 0; i < 4; i++)
         hr__drop(tape, &arguments[i]);
     return made;

@@ -37,6 +37,13 @@ hr__tensor hr__tanh(hr__tape *tape, hr__tensor x)
     return apply(tape, x, SAVES_RESULT, 0);
 }
 
+void hr__cap(hr__tape *tape, hr__tensor *x)
+{
+    hr__rebind(tape, x, hr__mul_scalar(tape, *x));
+    hr__rebind(tape, x, hr__tanh(tape, *x));
+    hr__rebind(tape, x, hr__mul_scalar(tape, *x));
+}
+
 hr__tensor hr__gelu(hr__tape *tape, hr__tensor x)
 {
     return apply(tape, x, SAVES_ARGUMENT, 0);

@@ -27,6 +27,7 @@
 typedef struct plan_holder {
     hr_plan plan; /* first: what the caller has is a pointer to it */
     hr__arena arena;
+    hr_part *rounding; /* the last of its parts */
 } plan_holder;
 
 void hr_plan_free(hr_plan *plan)
@@ -102,13 +103,15 @@ static hr_status keep_parts(plan_holder *holder, const hr__tape_peak *peak)
         "weights", "gradients", "optimizer", "activations", "loss", "backward", "workspace", "data",
     };
     hr_part *parts =
-        hr__arena_alloc_array(&holder->arena, HR__USE_COUNT, sizeof *parts, sizeof(uint64_t));
+        hr__arena_alloc_array(&holder->arena, HR__USE_COUNT + 1, sizeof *parts, sizeof(uint64_t));
     if (parts == NULL)
         return no_memory();
     for (size_t i = 0; i < HR__USE_COUNT; i++)
         parts[i] = (hr_part){names[i], peak->parts[i]};
+    parts[HR__USE_COUNT] = (hr_part){"rounding", 0};
     holder->plan.parts = parts;
-    holder->plan.part_count = HR__USE_COUNT;
+    holder->plan.part_count = HR__USE_COUNT + 1;
+    holder->rounding = &parts[HR__USE_COUNT];
     return HR_OK;
 }
 
@@ -158,8 +161,22 @@ static hr_status fill_run(plan_holder *holder, const hr__plan_events *events)
 /* More than any card has; what an allocator would make of it is nobody's question. */
 #define MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
 
-static hr_status fill_reserved(hr_plan *plan, const hr__plan_events *events, bool without_replay)
+/* PyTorch does not split a block for an end of 1 MiB or less, and counts it whole: how many bytes
+ * that makes is known only by playing the run. */
+static void add_rounding(plan_holder *holder, const hr__plan_events *events, uint64_t peak_bytes)
 {
+    hr_plan *plan = &holder->plan;
+    if (peak_bytes == HR_UNKNOWN || peak_bytes <= plan->peak_allocated_bytes)
+        return;
+    holder->rounding->bytes = peak_bytes - plan->peak_allocated_bytes;
+    plan->peak_allocated_bytes = peak_bytes;
+    plan->phase_peaks[events->peaks.phase] = peak_bytes;
+}
+
+static hr_status fill_reserved(plan_holder *holder, const hr__plan_events *events,
+                               bool without_replay)
+{
+    hr_plan *plan = &holder->plan;
     hr__plan_replayed replayed;
     for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
         plan->reserved_bytes[i] = HR_UNKNOWN;
@@ -167,6 +184,7 @@ static hr_status fill_reserved(hr_plan *plan, const hr__plan_events *events, boo
         return HR_OK;
     HR__TRY(hr__plan_replay_events(events, &replayed));
     memcpy(plan->reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);
+    add_rounding(holder, events, replayed.peak_allocated_bytes);
     return HR_OK;
 }
 
@@ -300,7 +318,7 @@ static hr_status fill_from_events(plan_holder *holder, const hr_plan_model *mode
 {
     hr__error_band band = hr__error_band_of(model->family->name, &holder->plan.settings);
     HR__TRY(fill_run(holder, events));
-    HR__TRY(fill_reserved(&holder->plan, events, without_replay));
+    HR__TRY(fill_reserved(holder, events, without_replay));
     HR__TRY(fill_error(holder, model, band));
     judge(&holder->plan, band, events->peaks.outside_bytes);
     return HR_OK;

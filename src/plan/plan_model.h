@@ -49,6 +49,7 @@ typedef struct hr__transformer {
     bool has_outer_norms;       /* gemma2, gemma3: norms behind attention and MLP too */
     bool has_scaled_embedding;  /* gemma: times hidden ** 0.5 */
     bool has_capped_logits;     /* gemma2: tanh(logits / cap) * cap */
+    bool has_capped_scores;     /* the same before attention's softmax */
     bool has_packed_weights;    /* phi3: q, k, v in one product, gate and up in another */
     bool has_pooler;
 } hr__transformer;

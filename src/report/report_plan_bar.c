@@ -25,6 +25,7 @@ static const bar_look looks[] = {
     {"backward", "B", "\033[91m"},
     {"workspace", "K", "\033[90m"},
     {"data", "D", "\033[32m"},
+    {"rounding", "U", "\033[90m"},
     {"context", "C", "\033[37m"},
     {"reserve", "R", "\033[94m"},
     {"key/value cache", "V", "\033[93m"},
