@@ -9,12 +9,18 @@
 struct hr__key_cache {
     hr__tensor *tensors; /* keys and values of each layer, in turn */
     size_t count, capacity;
-    size_t next; /* in this forward pass */
+    size_t next;     /* in this forward pass */
+    uint64_t tokens; /* that were read in passes before it; of an encoder-decoder, by the decoder */
 };
 
 bool hr__is_generating(const hr__plan_run *run)
 {
     return run->keys != NULL;
+}
+
+uint64_t hr__tokens_before(const hr__plan_run *run)
+{
+    return run->keys == NULL ? 0 : run->keys->tokens;
 }
 
 /* A sliding window keeps no more than itself. */
@@ -49,10 +55,11 @@ hr__tensor hr__cache_keys(hr__plan_run *run, hr__tensor keys, const hr__attentio
 }
 
 /* As if `more` tokens had come. */
-static void grow_cache(hr__plan_run *run, uint64_t before, uint64_t more)
+static void grow_cache(hr__plan_run *run, uint64_t more)
 {
     hr__key_cache *cache = run->keys;
-    uint64_t from = kept_tokens(run, before), to = kept_tokens(run, before + more);
+    uint64_t from = kept_tokens(run, cache->tokens), to = kept_tokens(run, cache->tokens + more);
+    cache->tokens += more;
     hr__enter(run->tape, "cache", -1);
     for (size_t i = 0; i < cache->count && from > 0 && to > from; i++) {
         hr__tensor *place = &cache->tensors[i];
@@ -62,28 +69,35 @@ static void grow_cache(hr__plan_run *run, uint64_t before, uint64_t more)
     hr__leave(run->tape);
 }
 
-/* One forward pass; of its logits a float32 copy is made, and a token chosen. */
-static void run_once(hr__plan_run *run)
+/* One forward pass of `tokens`; of its logits a float32 copy is made, and one more token chosen. */
+static void run_once(hr__plan_run *run, uint64_t tokens)
 {
     run->keys->next = 0;
     hr__tensor logits = hr__run_forward(run);
     hr__tensor floats = hr__tensor_new(run->tape, logits.elements, HR__FLOAT32);
     hr__drop(run->tape, &logits);
     hr__drop(run->tape, &floats);
+    run->keys->tokens += tokens;
 }
 
-static void run_tokens(hr__plan_run *run, uint64_t prompt, uint64_t count)
+static void run_tokens(hr__plan_run *run, uint64_t count)
 {
     const hr_plan_settings *settings = run->settings;
     hr_plan_settings single = *settings;
     single.sequence = 1;
     run->settings = &single;
-    run_once(run);
+    run_once(run, 1);
     if (count > 1) {
-        grow_cache(run, prompt + 1, count - 2);
-        run_once(run);
+        grow_cache(run, count - 2);
+        run_once(run, 1);
     }
     run->settings = settings;
+}
+
+/* An encoder-decoder's prompt is the encoder's: the decoder begins with one token. */
+static uint64_t first_tokens(const hr__plan_run *run)
+{
+    return run->model->shape.decoder_layers > 0 ? 1 : run->settings->sequence;
 }
 
 void hr__generate(hr__plan_run *run)
@@ -95,11 +109,11 @@ void hr__generate(hr__plan_run *run)
         return;
     run->keys = &cache;
     hr__enter(run->tape, "prompt", -1);
-    run_once(run);
+    run_once(run, first_tokens(run));
     hr__leave(run->tape);
     if (run->settings->generate > 1) {
         hr__enter(run->tape, "generation", -1);
-        run_tokens(run, run->settings->sequence, run->settings->generate - 1);
+        run_tokens(run, run->settings->generate - 1);
         hr__leave(run->tape);
     }
     for (size_t i = 0; i < cache.count; i++)

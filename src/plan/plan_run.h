@@ -254,5 +254,7 @@ void hr__generate(hr__plan_run *run);
 /* DynamicCache.update(): what is cached and what is new, together; held by the caller. */
 hr__tensor hr__cache_keys(hr__plan_run *run, hr__tensor keys, const hr__attention_shape *shape);
 bool hr__is_generating(const hr__plan_run *run);
+/* Tokens of a sample that are in the cache already. */
+uint64_t hr__tokens_before(const hr__plan_run *run);
 
 #endif /* HR_PLAN_PLAN_RUN_H */

@@ -183,8 +183,8 @@ static hr_status check_abilities(const hr_plan_model *model, const hr_plan_setti
     const char *name = family->name;
     if (settings->generate > 0 && family->generate == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "generate: a model of the family %s generates "
-                        "no tokens, or how is not known",
+                        "generate: a model of the family %s generates no tokens, or how it does is "
+                        "not known; those of gpt2, llama, gemma, phi, mixtral and t5 do",
                         name);
     if (settings->loss_chunks > 1 && model->shape.vocabulary == 0)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
@@ -232,13 +232,16 @@ static hr_status check_image(const hr_plan_model *model, hr_plan_settings *setti
 static hr_status check_sequence(const hr_plan_model *model, hr_plan_settings *settings)
 {
     const uint64_t usual = model->family->usual_length(model);
+    const bool has_decoder = model->shape.decoder_layers > 0;
     if (settings->image != 0)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "image: a model of the family %s reads text; expected a length, not a size "
                         "of %" PRIu64 " pixels",
                         model->family->name, settings->image);
     if (settings->sequence == 0)
-        settings->sequence = settings->generate < usual ? usual - settings->generate : 1;
+        settings->sequence = has_decoder                  ? usual /* the prompt is the encoder's */
+                             : settings->generate < usual ? usual - settings->generate
+                                                          : 1;
     HR__TRY(check_range("sequence", settings->sequence, 1, HR__MOST_SEQUENCE));
     const uint64_t all = settings->sequence + settings->generate; /* both within limits */
     if (model->family->has_position_table && all > usual)
