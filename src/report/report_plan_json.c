@@ -134,6 +134,8 @@ void hr__json_plan(hr__json *json, const hr_plan *plan)
     json_settings(json, &plan->settings);
     hr__json_known(json, "peak_allocated_bytes", plan->peak_allocated_bytes);
     hr__json_known(json, "peak_device_bytes", plan->peak_device_bytes);
+    hr__json_unsigned(json, "pageable_bytes", plan->pageable_bytes);
+    hr__json_unsigned(json, "resident_bytes", plan->resident_bytes);
     hr__json_text(json, "peak_phase", plan->peak_phase);
     hr__json_text(json, "peak_place", plan->peak_place);
     json_parts(json, "parts", plan->parts, plan->part_count);
