@@ -108,6 +108,7 @@ static const command commands[] = {
             "  --lora R, --qlora R  adapters of rank R; with the weights in 4 bits\n"
             "  --offload W          optimizer or weights, to the CPU's memory\n"
             "  --inference          without a graph; --generate N tokens after the prompt\n"
+            "  --without-loss       with --inference: no labels, the logits are the result\n"
             "  --keep-graph         a forward pass whose graph is kept\n"
             "  --gpus N             that share the work: --zero 1|2|3 or --fsdp, else DDP\n"
             "  --write-trace FILE   save the planned step as a recording\n"

@@ -118,7 +118,8 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
          master_weights: bool = False, optimizer: str = "adamw", offload: str = "none",
          checkpointing: Union[bool, int, str] = False, accumulation: int = 1,
          attention: str = "sdpa", loss_chunks: int = 1, lora: Optional[int] = None,
-         qlora: Optional[int] = None, mode: str = "train", generate: Optional[int] = None,
+         qlora: Optional[int] = None, mode: str = "train", without_loss: bool = False,
+         generate: Optional[int] = None,
          gpus: int = 1, sharding: str = "none", choices: bool = True,
          from_recording: Any = None, batch_now: Optional[int] = None,
          sequence_now: Optional[int] = None, step: Optional[int] = None) -> Dict[str, Any]:
@@ -126,7 +127,7 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
 
     `model` is a built-in name (plan_models()), a config.json or a folder that holds one. `card` is a
     size ("24GiB", or bytes) or a name ("rtx4090"). `checkpointing` is True, "selective", or k for
-    every k-th block. With choices=False the search for what makes it fit is left out.
+    every k-th block. Inference is with labels, as in an evaluation, unless `without_loss`. With choices=False the search for what makes it fit is left out.
 
     With `from_recording` (a file, its bytes, or what load() returned) in place of a model it is one
     recorded step, `batch_now` samples of `sequence_now` tokens, at another `batch` and `sequence`.
@@ -147,6 +148,7 @@ def plan(model: Union[None, str, "os.PathLike[str]"] = None, *, batch: Optional[
     library.hr_plan_settings_init(ctypes.byref(settings))
     settings.mode = _place("mode", "inference" if generate is not None and mode == "train" else mode,
                            _MODES)
+    settings.without_loss = without_loss
     settings.batch = _count("batch", 1 if batch is None else batch)
     settings.sequence = _count("sequence", sequence)
     settings.image = _count("image", image)

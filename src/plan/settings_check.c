@@ -36,6 +36,12 @@ static hr_status check_range(const char *name, uint64_t number, uint64_t least, 
                     least, most, number);
 }
 
+/* 0 is "not said" in the settings, and nothing that a person would write. */
+static hr_status check_range_if_said(const char *name, uint64_t number, uint64_t most)
+{
+    return number == 0 ? HR_OK : check_range(name, number, 1, most);
+}
+
 static hr_status check_enumerator(const char *name, int number, int count)
 {
     if (number >= 0 && number < count)
@@ -59,12 +65,12 @@ static hr_status check_enumerators(const hr_plan_settings *settings)
 static hr_status check_ranges(const hr_plan_settings *settings)
 {
     HR__TRY(check_range("batch", settings->batch, 1, HR__MOST_BATCH));
-    HR__TRY(check_range("sequence", settings->sequence, 0, HR__MOST_SEQUENCE));
-    HR__TRY(check_range("image", settings->image, 0, HR__MOST_IMAGE));
+    HR__TRY(check_range_if_said("sequence", settings->sequence, HR__MOST_SEQUENCE));
+    HR__TRY(check_range_if_said("image", settings->image, HR__MOST_IMAGE));
     HR__TRY(check_range("accumulation", settings->accumulation, 1, HR__MOST_ACCUMULATION));
-    HR__TRY(check_range("generate", settings->generate, 0, HR__MOST_SEQUENCE));
-    HR__TRY(check_range("loss chunks", settings->loss_chunks, 0, HR__MOST_CHUNKS));
-    HR__TRY(check_range("LoRA's rank", settings->lora_rank, 0, HR__MOST_RANK));
+    HR__TRY(check_range_if_said("generate", settings->generate, HR__MOST_SEQUENCE));
+    HR__TRY(check_range_if_said("loss chunks", settings->loss_chunks, HR__MOST_CHUNKS));
+    HR__TRY(check_range_if_said("LoRA's rank", settings->lora_rank, HR__MOST_RANK));
     HR__TRY(check_range("GPUs", settings->gpus, 1, HR__MOST_GPUS));
     if (settings->checkpointing == HR_CHECKPOINTING_EVERY)
         HR__TRY(check_range("checkpoint every", settings->checkpoint_every, 1, HR__MOST_BATCH));
@@ -244,6 +250,11 @@ static hr_status check_sequence(const hr_plan_model *model, hr_plan_settings *se
                                                           : 1;
     HR__TRY(check_range("sequence", settings->sequence, 1, HR__MOST_SEQUENCE));
     const uint64_t all = settings->sequence + settings->generate; /* both within limits */
+    if (model->family->has_position_table && all > usual && settings->generate > 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "sequence: the model has positions for %" PRIu64
+                        " tokens and no more, found %" PRIu64 " and %" PRIu64 " generated",
+                        usual, settings->sequence, settings->generate);
     if (model->family->has_position_table && all > usual)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "sequence: the model has positions for %" PRIu64

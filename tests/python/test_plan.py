@@ -62,6 +62,8 @@ class Plan(unittest.TestCase):
             "batch", "sequence", "accumulation", "loss_chunks", "lora_rank", "quantized", "gpus",
             "master_weights", "card")], [3, 64, 5, 7, 9, False, 2, True, "h200"])
         self.assertTrue(settings_of(qlora=4)["quantized"])
+        self.assertTrue(settings_of(mode="inference")["loss"])
+        self.assertFalse(settings_of(mode="inference", without_loss=True)["loss"])
         image = headroom.plan("vit-base", image=448, choices=False)["settings"]
         self.assertEqual((image["image"], image["sequence"]), (448, None))
 
