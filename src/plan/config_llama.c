@@ -1,7 +1,9 @@
 /* config_llama.c - decoders of Llama's kind: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3,
  * Mixtral. What differs from one to the next is which fields there are, and their defaults. */
+#include <inttypes.h>
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "plan/config_families.h"
 
@@ -41,6 +43,37 @@ static hr_status read_window(const hr__config *config, uint64_t usual, hr__trans
     return hr__config_number_if(config, "sliding_window", 1, HR__MOST_POSITIONS, &shape->window);
 }
 
+/* Newer files say it layer by layer. */
+static hr_status read_layer_types(const hr__config *config, hr_plan_model *model)
+{
+    static const char *const names[] = {"full_attention", "sliding_attention"};
+    hr__transformer *shape = &model->shape;
+    size_t count = (size_t)shape->layers; /* within limits */
+    if (!hr__config_has(config, "layer_types"))
+        return HR_OK;
+    uint8_t *places = hr__arena_alloc_array(&model->arena, count, 1, 1);
+    bool *windows = hr__arena_alloc_array(&model->arena, count, sizeof *windows, sizeof *windows);
+    if (places == NULL || windows == NULL)
+        return hr__fail_host_memory(2 * count, "the kinds of a model's layers");
+    HR__TRY(hr__config_choices(config, "layer_types", names, 2, count, places));
+    for (size_t i = 0; i < count; i++)
+        windows[i] = places[i] == 1;
+    shape->windows = windows;
+    shape->window_from = 0;
+    return HR_OK;
+}
+
+/* Halves of a head are exchanged, so it has to have two. */
+static hr_status check_rotary(const hr__config *config, uint64_t width)
+{
+    if (width % 2 == 0)
+        return HR_OK;
+    return hr__fail(HR_ERR_UNSUPPORTED,
+                    "%swidth of a head: expected an even number of elements that are rotated, "
+                    "found %" PRIu64,
+                    config->place, width);
+}
+
 /* q, k, v and o have one, or none. */
 static hr_status read_attention_bias(const hr__config *config, hr__transformer *shape)
 {
@@ -61,7 +94,7 @@ static hr_status read_rotary(const hr__config *config, double usual, hr__transfo
     }
     shape->rotary_width = (uint64_t)floor((double)shape->head_width * factor);
     if (shape->rotary_width > 0)
-        return HR_OK;
+        return check_rotary(config, shape->rotary_width);
     return hr__config_refuse(config, "partial_rotary_factor", HR_ERR_UNSUPPORTED,
                              "a part of a head that is one element at least");
 }
@@ -71,8 +104,9 @@ static hr_status read_rotary(const hr__config *config, double usual, hr__transfo
 typedef enum llama_kind { LLAMA, MISTRAL, QWEN2, QWEN3 } llama_kind;
 
 /* Biases, norms and windows are a matter of the kind more than of the file. */
-static hr_status read_llama_kind(const hr__config *config, llama_kind kind, hr__transformer *shape)
+static hr_status read_llama_kind(const hr__config *config, llama_kind kind, hr_plan_model *model)
 {
+    hr__transformer *shape = &model->shape;
     bool has_window = kind == MISTRAL;
     if (kind == LLAMA || kind == QWEN3)
         HR__TRY(read_attention_bias(config, shape));
@@ -82,7 +116,14 @@ static hr_status read_llama_kind(const hr__config *config, llama_kind kind, hr__
         HR__TRY(hr__config_boolean_if(config, "use_sliding_window", &has_window));
     shape->has_query_bias |= kind == QWEN2;
     shape->has_query_norm = kind == QWEN3;
-    return has_window ? read_window(config, 4096, shape) : HR_OK;
+    if (has_window)
+        HR__TRY(read_window(config, 4096, shape));
+    if (kind == MISTRAL || shape->window == 0)
+        return HR_OK;
+    shape->window_from = 28;
+    HR__TRY(
+        hr__config_number_if(config, "max_window_layers", 0, HR__MOST_LAYERS, &shape->window_from));
+    return read_layer_types(config, model);
 }
 
 hr_status hr__read_llama(const hr__config *config, hr_plan_model *model)
@@ -94,7 +135,8 @@ hr_status hr__read_llama(const hr__config *config, hr_plan_model *model)
         (hr__transformer){.activation = HR__ACTIVATION_SILU, .is_gated = true, .positions = 2048};
     HR__TRY(hr__config_choice(config, "model_type", names, 4, &kind));
     HR__TRY(read_common(config, kind == QWEN3 ? 128 : 0, shape));
-    return read_llama_kind(config, (llama_kind)kind, shape);
+    HR__TRY(check_rotary(config, shape->head_width));
+    return read_llama_kind(config, (llama_kind)kind, model);
 }
 
 /* ---- gemma ----------------------------------------------------------------------------------- */
@@ -102,9 +144,9 @@ hr_status hr__read_llama(const hr__config *config, hr_plan_model *model)
 typedef enum gemma_kind { GEMMA, GEMMA2, GEMMA3 } gemma_kind;
 
 /* Some layers see all, the others a window: every second, every sixth. */
-static hr_status read_gemma_layers(const hr__config *config, gemma_kind kind,
-                                   hr__transformer *shape)
+static hr_status read_gemma_layers(const hr__config *config, gemma_kind kind, hr_plan_model *model)
 {
+    hr__transformer *shape = &model->shape;
     if (kind == GEMMA)
         return HR_OK;
     shape->has_outer_norms = true;
@@ -115,7 +157,8 @@ static hr_status read_gemma_layers(const hr__config *config, gemma_kind kind,
     shape->window_period = kind == GEMMA2 ? 2 : 6;
     HR__TRY(hr__config_number_if(config, "sliding_window_pattern", 1, HR__MOST_LAYERS,
                                  &shape->window_period));
-    return read_window(config, 4096, shape);
+    HR__TRY(read_window(config, 4096, shape));
+    return read_layer_types(config, model);
 }
 
 hr_status hr__read_gemma(const hr__config *config, hr_plan_model *model)
@@ -133,7 +176,8 @@ hr_status hr__read_gemma(const hr__config *config, hr_plan_model *model)
     HR__TRY(read_common(config, 256, shape));
     HR__TRY(hr__read_activation(config, "hidden_activation", &shape->activation));
     HR__TRY(read_attention_bias(config, shape));
-    return read_gemma_layers(config, (gemma_kind)kind, shape);
+    HR__TRY(check_rotary(config, shape->head_width));
+    return read_gemma_layers(config, (gemma_kind)kind, model);
 }
 
 /* ---- phi, phi3 ------------------------------------------------------------------------------- */
@@ -183,6 +227,7 @@ hr_status hr__read_mixtral(const hr__config *config, hr_plan_model *model)
     *shape =
         (hr__transformer){.activation = HR__ACTIVATION_SILU, .is_gated = true, .positions = 4096};
     HR__TRY(read_common(config, 0, shape));
+    HR__TRY(check_rotary(config, shape->head_width));
     HR__TRY(read_experts(config, shape));
     HR__TRY(hr__config_refuse_true(config, "output_router_logits"));
     return read_window(config, 0, shape);

@@ -6,8 +6,13 @@
  * cost what ten do. */
 #include "plan/plan_run.h"
 
+typedef struct cached_tensor {
+    hr__tensor tensor;
+    uint64_t window; /* of its layer; 0: none */
+} cached_tensor;
+
 struct hr__key_cache {
-    hr__tensor *tensors; /* keys and values of each layer, in turn */
+    cached_tensor *tensors; /* keys and values of each layer, in turn */
     size_t count, capacity;
     size_t next;     /* in this forward pass */
     uint64_t tokens; /* that were read in passes before it; of an encoder-decoder, by the decoder */
@@ -24,49 +29,51 @@ uint64_t hr__tokens_before(const hr__plan_run *run)
 }
 
 /* A sliding window keeps no more than itself. */
-static uint64_t kept_tokens(const hr__plan_run *run, uint64_t tokens)
+static uint64_t kept_tokens(uint64_t window, uint64_t tokens)
 {
-    uint64_t window = run->model->shape.window;
     return window > 0 && tokens > window ? window : tokens;
 }
 
-static hr__tensor *cached(hr__key_cache *cache, size_t number)
+static cached_tensor *cached(hr__key_cache *cache, size_t number, uint64_t window)
 {
     while (cache->count <= number && cache->count < cache->capacity)
-        cache->tensors[cache->count++] = hr__no_tensor();
+        cache->tensors[cache->count++] = (cached_tensor){hr__no_tensor(), window};
     return number < cache->count ? &cache->tensors[number] : NULL;
 }
 
 hr__tensor hr__cache_keys(hr__plan_run *run, hr__tensor keys, const hr__attention_shape *shape)
 {
-    hr__tensor *place = cached(run->keys, run->keys->next++);
+    cached_tensor *place = cached(run->keys, run->keys->next++, shape->window);
     uint64_t token = shape->batch * shape->key_heads * shape->width;
     if (place == NULL || token == 0)
         return hr__hold(run->tape, keys);
-    uint64_t before = hr__is_tensor(*place) ? place->elements / token : 0;
-    uint64_t tokens = kept_tokens(run, before + keys.elements / token);
+    uint64_t before = hr__is_tensor(place->tensor) ? place->tensor.elements / token : 0;
+    uint64_t tokens = kept_tokens(place->window, before + keys.elements / token);
     hr__use use = hr__tape_set_use(run->tape, HR__USE_ACTIVATIONS);
     hr__enter(run->tape, "cache", -1);
-    hr__rebind(run->tape, place,
+    hr__rebind(run->tape, &place->tensor,
                hr__tensor_new(run->tape, hr__times(run->tape, tokens, token), keys.dtype));
     hr__leave(run->tape);
     hr__tape_set_use(run->tape, use);
-    return hr__hold(run->tape, *place);
+    return hr__hold(run->tape, place->tensor);
 }
 
 /* As if `more` tokens had come. */
 static void grow_cache(hr__plan_run *run, uint64_t more)
 {
     hr__key_cache *cache = run->keys;
-    uint64_t from = kept_tokens(run, cache->tokens), to = kept_tokens(run, cache->tokens + more);
-    cache->tokens += more;
     hr__enter(run->tape, "cache", -1);
-    for (size_t i = 0; i < cache->count && from > 0 && to > from; i++) {
-        hr__tensor *place = &cache->tensors[i];
-        uint64_t elements = hr__times(run->tape, place->elements / from, to);
-        hr__rebind(run->tape, place, hr__tensor_new(run->tape, elements, place->dtype));
+    for (size_t i = 0; i < cache->count; i++) {
+        hr__tensor *tensor = &cache->tensors[i].tensor;
+        uint64_t from = kept_tokens(cache->tensors[i].window, cache->tokens);
+        uint64_t to = kept_tokens(cache->tensors[i].window, cache->tokens + more);
+        if (from == 0 || to <= from)
+            continue;
+        uint64_t elements = hr__times(run->tape, tensor->elements / from, to);
+        hr__rebind(run->tape, tensor, hr__tensor_new(run->tape, elements, tensor->dtype));
     }
     hr__leave(run->tape);
+    cache->tokens += more;
 }
 
 /* One forward pass of `tokens`; of its logits a float32 copy is made, and one more token chosen. */
@@ -117,6 +124,6 @@ void hr__generate(hr__plan_run *run)
         hr__leave(run->tape);
     }
     for (size_t i = 0; i < cache.count; i++)
-        hr__drop(run->tape, &cache.tensors[i]);
+        hr__drop(run->tape, &cache.tensors[i].tensor);
     run->keys = NULL;
 }

@@ -482,6 +482,44 @@ static void a_generating_decoder_finds_its_own_weights_however_they_are_kept(voi
     }
 }
 
+/* A layer with a window keeps no more than that; those without keep everything. */
+static void only_the_layers_with_a_window_forget(void **state)
+{
+    (void)state;
+    hr_plan_model model = {.family = &hr__family_llama,
+                           .name = "small",
+                           .shape = {.hidden = 512,
+                                     .layers = 4,
+                                     .heads = 8,
+                                     .key_heads = 8,
+                                     .head_width = 64,
+                                     .inner = 1024,
+                                     .vocabulary = 1024,
+                                     .positions = 1024,
+                                     .window = 64,
+                                     .is_gated = true,
+                                     .activation = HR__ACTIVATION_SILU}};
+    hr_plan_settings settings = made_up_settings();
+    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.precision = HR_PRECISION_BF16;
+    settings.batch = 1;
+    settings.sequence = 16;
+    const uint64_t token = UINT64_C(512) * 2, tokens = 100000;
+    for (uint64_t full = 0; full <= 4; full += 2) { /* the first ones */
+        uint64_t peaks[2];
+        model.shape.window_from = full;
+        for (size_t i = 0; i < 2; i++) {
+            hr__plan_peaks made;
+            settings.generate = 1000 + i * tokens;
+            assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &made, NULL), HR_OK);
+            peaks[i] = made.peak.live_bytes;
+        }
+        /* keys and values of each, and the one that is replaced */
+        uint64_t grown = full == 0 ? 0 : 2 * full * tokens * token + tokens * token;
+        assert_int_equal(peaks[1] - peaks[0], grown);
+    }
+}
+
 static void a_million_million_tokens_take_no_longer(void **state)
 {
     (void)state;
@@ -512,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_long_prompt_is_higher_than_few_tokens),
         cmocka_unit_test(a_decoders_own_cache_grows_and_that_of_the_encoder_does_not),
         cmocka_unit_test(a_generating_decoder_finds_its_own_weights_however_they_are_kept),
+        cmocka_unit_test(only_the_layers_with_a_window_forget),
         cmocka_unit_test(a_million_million_tokens_take_no_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
