@@ -1,5 +1,6 @@
 /* config_llama.c - decoders of Llama's kind: Llama, Mistral, Qwen2, Qwen3, Gemma, Phi, Phi-3,
- * Mixtral. What differs from one to the next is which fields there are, and their defaults. */
+ * Mixtral, Qwen3-MoE. What differs from one to the next is which fields there are, and their
+ * defaults. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -211,24 +212,56 @@ hr_status hr__read_phi3(const hr__config *config, hr_plan_model *model)
     return read_window(config, 0, shape);
 }
 
-/* ---- mixtral --------------------------------------------------------------------------------- */
+/* ---- mixtral, qwen3_moe ---------------------------------------------------------------------- */
 
-static hr_status read_experts(const hr__config *config, hr__transformer *shape)
+static hr_status read_experts(const hr__config *config, const char *name, uint64_t usual,
+                              hr__transformer *shape)
 {
-    HR__TRY(hr__config_number(config, "num_local_experts", 1, HR__MOST_EXPERTS, &shape->experts));
-    shape->experts_per_token = shape->experts < 2 ? shape->experts : 2;
+    HR__TRY(hr__config_number(config, name, 1, HR__MOST_EXPERTS, &shape->experts));
+    shape->experts_per_token = shape->experts < usual ? shape->experts : usual;
     return hr__config_number_if(config, "num_experts_per_tok", 1, shape->experts,
                                 &shape->experts_per_token);
 }
 
-hr_status hr__read_mixtral(const hr__config *config, hr_plan_model *model)
+/* Layers with an MLP of their own among those with experts are another model. */
+static hr_status refuse_plain_layers(const hr__config *config)
+{
+    uint64_t period = 1;
+    HR__TRY(hr__config_number_if(config, "decoder_sparse_step", 1, 1, &period));
+    if (hr__config_count(config, "mlp_only_layers") == 0)
+        return HR_OK;
+    return hr__config_refuse(config, "mlp_only_layers", HR_ERR_UNSUPPORTED,
+                             "an empty list: that every layer has experts");
+}
+
+static hr_status read_qwen3_experts(const hr__config *config, hr_plan_model *model)
 {
     hr__transformer *shape = &model->shape;
+    bool has_window = false;
+    HR__TRY(refuse_plain_layers(config));
+    HR__TRY(hr__config_number(config, "moe_intermediate_size", 1, HR__MOST_INNER, &shape->inner));
+    HR__TRY(read_experts(config, "num_experts", 8, shape));
+    HR__TRY(read_attention_bias(config, shape));
+    shape->has_query_norm = true;
+    HR__TRY(hr__config_boolean_if(config, "use_sliding_window", &has_window));
+    return has_window ? read_window(config, 4096, shape) : HR_OK;
+}
+
+hr_status hr__read_mixtral(const hr__config *config, hr_plan_model *model)
+{
+    static const char *const names[] = {"mixtral", "qwen3_moe"};
+    hr__transformer *shape = &model->shape;
+    size_t kind = 0;
     *shape =
         (hr__transformer){.activation = HR__ACTIVATION_SILU, .is_gated = true, .positions = 4096};
+    HR__TRY(hr__config_choice(config, "model_type", names, 2, &kind));
+    if (kind == 1)
+        shape->positions = 32768;
     HR__TRY(read_common(config, 0, shape));
     HR__TRY(check_rotary(config, shape->head_width));
-    HR__TRY(read_experts(config, shape));
     HR__TRY(hr__config_refuse_true(config, "output_router_logits"));
+    if (kind == 1)
+        return read_qwen3_experts(config, model);
+    HR__TRY(read_experts(config, "num_local_experts", 2, shape));
     return read_window(config, 0, shape);
 }

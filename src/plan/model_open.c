@@ -170,6 +170,7 @@ static const struct planned_class {
     {"phi", "PhiForCausalLM"},
     {"phi3", "Phi3ForCausalLM"},
     {"mixtral", "MixtralForCausalLM"},
+    {"qwen3_moe", "Qwen3MoeForCausalLM"},
     {"bert", "BertForMaskedLM"},
     {"roberta", "RobertaForMaskedLM"},
     {"t5", "T5ForConditionalGeneration"},

@@ -102,12 +102,6 @@ static void build(hr__plan_run *run)
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
-/* Tokens of a sample in `x`. */
-static uint64_t length_of(const hr__plan_run *run, hr__tensor x)
-{
-    return x.elements / (run->settings->batch * run->model->shape.hidden);
-}
-
 static hr__attention_shape attention_shape(const hr__plan_run *run, bool is_cross)
 {
     const hr__transformer *shape = &run->model->shape;
@@ -117,8 +111,7 @@ static hr__attention_shape attention_shape(const hr__plan_run *run, bool is_cros
                                  .heads = shape->heads,
                                  .key_heads = shape->heads,
                                  .length = stack->queries,
-                                 .key_length =
-                                     is_cross ? length_of(run, modules->encoded) : stack->keys,
+                                 .key_length = is_cross ? modules->encoder.keys : stack->keys,
                                  .width = shape->head_width,
                                  .has_dropout = run->is_training && shape->has_attention_dropout,
                                  .is_causal = stack->is_decoder && !is_cross,
@@ -278,10 +271,10 @@ static hr__tensor look_up_bias(hr__plan_run *run, const t5_stack *stack)
 static void make_decoder_masks(hr__plan_run *run, t5_stack *stack)
 {
     const t5_modules *modules = run->modules;
-    uint64_t seen = length_of(run, modules->encoded), heads = run->model->shape.heads;
+    uint64_t scores = hr__times(run->tape, stack->queries, modules->encoder.keys);
     uint64_t pairs = hr__times(run->tape, stack->queries, stack->keys);
-    stack->zeros =
-        hr__tensor_new(run->tape, hr__times(run->tape, heads * stack->queries, seen), run->dtype);
+    stack->zeros = hr__tensor_new(run->tape, hr__times(run->tape, scores, run->model->shape.heads),
+                                  run->dtype);
     stack->mask = run->settings->attention == HR_ATTENTION_EAGER
                       ? hr__tensor_new(run->tape, pairs, run->dtype)
                       : hr__no_tensor();

@@ -75,6 +75,13 @@ static const struct published {
      " \"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"
      " \"num_key_value_heads\": 8, \"max_position_embeddings\": 32768, \"num_local_experts\": 8,"
      " \"num_experts_per_tok\": 2, \"sliding_window\": null, \"output_router_logits\": false}"},
+    {"qwen3-30b-a3b",
+     "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 151936, \"hidden_size\": 2048,"
+     " \"intermediate_size\": 6144, \"moe_intermediate_size\": 768, \"num_hidden_layers\": 48,"
+     " \"num_attention_heads\": 32, \"num_key_value_heads\": 4, \"head_dim\": 128,"
+     " \"max_position_embeddings\": 40960, \"num_experts\": 128, \"num_experts_per_tok\": 8,"
+     " \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], \"norm_topk_prob\": true,"
+     " \"use_sliding_window\": false, \"sliding_window\": null, \"tie_word_embeddings\": false}"},
     {"bert-base",
      "{\"model_type\": \"bert\", \"vocab_size\": 30522, \"hidden_size\": 768,"
      " \"intermediate_size\": 3072, \"num_hidden_layers\": 12, \"num_attention_heads\": 12,"
@@ -155,6 +162,10 @@ static void assert_refused(const refusal *expected)
     "{\"model_type\": \"qwen2\", \"vocab_size\": 100, \"hidden_size\": 64,"                        \
     " \"intermediate_size\": 128, \"num_hidden_layers\": 4, \"num_attention_heads\": 4,"           \
     " \"use_sliding_window\": true, \"sliding_window\": 16, " fields "}"
+#define QWEN3_MOE_WITH(fields)                                                                     \
+    "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 100, \"hidden_size\": 64,"                    \
+    " \"intermediate_size\": 128, \"moe_intermediate_size\": 32, \"num_hidden_layers\": 2,"        \
+    " \"num_attention_heads\": 4, \"num_experts\": 4, " fields "}"
 #define RESNET_WITH(fields) "{\"model_type\": \"resnet\", " fields "}"
 
 static void absurd_values_are_refused_by_name(void **state)
@@ -191,6 +202,12 @@ static void absurd_values_are_refused_by_name(void **state)
          "\"linear_attention\""},
         {QWEN2_WITH("\"layer_types\": [\"full_attention\", 3, 1, 2]"), HR_ERR_UNSUPPORTED,
          "layer_types[1]: expected one of full_attention, sliding_attention, found 3"},
+        {QWEN3_MOE_WITH("\"mlp_only_layers\": [0]"), HR_ERR_UNSUPPORTED,
+         "mlp_only_layers: expected an empty list"},
+        {QWEN3_MOE_WITH("\"decoder_sparse_step\": 2"), HR_ERR_UNSUPPORTED, "decoder_sparse_step"},
+        {QWEN3_MOE_WITH("\"num_experts\": 0"), HR_ERR_UNSUPPORTED, "num_experts: expected"},
+        {QWEN3_MOE_WITH("\"num_experts_per_tok\": 5"), HR_ERR_UNSUPPORTED,
+         "num_experts_per_tok: expected a whole number from 1 to 4, found 5"},
         {RESNET_WITH("\"depths\": [3, 4, 6]"), HR_ERR_UNSUPPORTED,
          "depths: expected 4 numbers, one for each stage, found 3"},
         {RESNET_WITH("\"depths\": [3, 4, 6, 0]"), HR_ERR_UNSUPPORTED, "depths: expected"},
