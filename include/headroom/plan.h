@@ -312,8 +312,11 @@ typedef struct hr_plan_scaled {
 
     uint64_t now_peak_bytes; /* of the recorded step */
     uint64_t peak_allocated_bytes;
-    uint64_t peak_device_bytes;       /* and the context */
-    uint64_t context_bytes;           /* CUDA's own; a rule of thumb */
+    uint64_t peak_device_bytes; /* and the context */
+    uint64_t context_bytes;     /* CUDA's own; a rule of thumb */
+    /* By a replay of the scaled step and what is alive before it: native, expandable, headroom.
+     * HR_UNKNOWN: more than any card has. */
+    uint64_t reserved_bytes[3];
     const char *peak_phase;           /* "forward", "backward", "optimizer step", "other" */
     const hr_plan_scaled_part *parts; /* by what blocks are for */
     size_t part_count;

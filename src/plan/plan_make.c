@@ -155,15 +155,12 @@ static hr_status fill_run(plan_holder *holder, const hr__plan_events *events)
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
-/* More than any card has; what an allocator would make of it is nobody's question. */
-#define MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
-
 static hr_status fill_reserved(hr_plan *plan, const hr__plan_events *events, bool without_replay)
 {
     hr__plan_replayed replayed;
     for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
         plan->reserved_bytes[i] = HR_UNKNOWN;
-    if (without_replay || plan->peak_allocated_bytes > MOST_REPLAYED_BYTES)
+    if (without_replay || plan->peak_allocated_bytes > HR__MOST_REPLAYED_BYTES)
         return HR_OK;
     HR__TRY(hr__plan_replay_events(events, &replayed));
     memcpy(plan->reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);

@@ -97,6 +97,8 @@ class Plan(unittest.TestCase):
         same = headroom.plan(from_recording=PHASES, batch_now=8)
         self.assertEqual(same["peak_allocated_bytes"], same["now_peak_bytes"])
         self.assertGreater(made["peak_allocated_bytes"], same["peak_allocated_bytes"])
+        for policy in ("native", "expandable", "headroom"):
+            self.assertGreaterEqual(made["reserved_bytes"][policy], made["peak_allocated_bytes"])
         longer = headroom.plan(from_recording=PHASES, batch_now=8, sequence_now=64, sequence=128,
                                step=made["step"], card="24GiB")
         self.assertEqual((longer["sequence_now"], longer["sequence"], longer["step"]),
