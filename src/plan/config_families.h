@@ -26,6 +26,7 @@ HR_MUST_CHECK hr_status hr__read_t5(const hr__config *config, hr_plan_model *mod
 HR_MUST_CHECK hr_status hr__read_gemma(const hr__config *config, hr_plan_model *model);
 HR_MUST_CHECK hr_status hr__read_phi(const hr__config *config, hr_plan_model *model);
 HR_MUST_CHECK hr_status hr__read_phi3(const hr__config *config, hr_plan_model *model);
+HR_MUST_CHECK hr_status hr__read_gpt_neox(const hr__config *config, hr_plan_model *model);
 HR_MUST_CHECK hr_status hr__read_mixtral(const hr__config *config, hr_plan_model *model);
 HR_MUST_CHECK hr_status hr__read_resnet(const hr__config *config, hr_plan_model *model);
 

@@ -84,11 +84,12 @@ static hr_status read_attention_bias(const hr__config *config, hr__transformer *
 }
 
 /* The part of a head that is rotated; newer files have it among rope_parameters. */
-static hr_status read_rotary(const hr__config *config, double usual, hr__transformer *shape)
+static hr_status read_rotary(const hr__config *config, const char *name, double usual,
+                             hr__transformer *shape)
 {
     hr__config inside;
     double factor = usual;
-    HR__TRY(hr__config_real_if(config, "partial_rotary_factor", 0, 1, &factor));
+    HR__TRY(hr__config_real_if(config, name, 0, 1, &factor));
     if (hr__config_has_object(config, "rope_parameters")) {
         HR__TRY(hr__config_object(config, "rope_parameters", &inside));
         HR__TRY(hr__config_real_if(&inside, "partial_rotary_factor", 0, 1, &factor));
@@ -96,7 +97,7 @@ static hr_status read_rotary(const hr__config *config, double usual, hr__transfo
     shape->rotary_width = (uint64_t)floor((double)shape->head_width * factor);
     if (shape->rotary_width > 0)
         return check_rotary(config, shape->rotary_width);
-    return hr__config_refuse(config, "partial_rotary_factor", HR_ERR_UNSUPPORTED,
+    return hr__config_refuse(config, name, HR_ERR_UNSUPPORTED,
                              "a part of a head that is one element at least");
 }
 
@@ -192,7 +193,7 @@ hr_status hr__read_phi(const hr__config *config, hr_plan_model *model)
                                .has_output_bias = true,
                                .has_mlp_bias = true};
     HR__TRY(read_common(config, 0, shape));
-    HR__TRY(read_rotary(config, 0.5, shape));
+    HR__TRY(read_rotary(config, "partial_rotary_factor", 0.5, shape));
     HR__TRY(hr__read_dropout(config, "embd_pdrop", &shape->has_embedding_dropout));
     HR__TRY(hr__read_dropout(config, "resid_pdrop", &shape->has_residual_dropout));
     HR__TRY(hr__config_refuse_true(config, "qk_layernorm"));
@@ -207,9 +208,30 @@ hr_status hr__read_phi3(const hr__config *config, hr_plan_model *model)
                                .positions = 4096,
                                .has_packed_weights = true};
     HR__TRY(read_common(config, 0, shape));
-    HR__TRY(read_rotary(config, 1.0, shape));
+    HR__TRY(read_rotary(config, "partial_rotary_factor", 1.0, shape));
     HR__TRY(hr__read_dropout(config, "resid_pdrop", &shape->has_residual_dropout));
     return read_window(config, 0, shape);
+}
+
+/* ---- gpt_neox -------------------------------------------------------------------------------- */
+
+hr_status hr__read_gpt_neox(const hr__config *config, hr_plan_model *model)
+{
+    hr__transformer *shape = &model->shape;
+    bool is_parallel = true;
+    *shape = (hr__transformer){
+        .activation = HR__ACTIVATION_GELU, .positions = 2048, .has_query_bias = true};
+    HR__TRY(read_common(config, 0, shape));
+    HR__TRY(hr__check_heads(config, shape));
+    HR__TRY(read_rotary(config, "rotary_pct", 0.25, shape));
+    HR__TRY(hr__config_boolean_if(config, "attention_bias", &shape->has_query_bias));
+    HR__TRY(hr__config_boolean_if(config, "use_parallel_residual", &is_parallel));
+    HR__TRY(hr__read_dropout(config, "hidden_dropout", &shape->has_residual_dropout));
+    shape->has_embedding_dropout = shape->has_residual_dropout;
+    shape->is_sequential = !is_parallel;
+    shape->key_heads = shape->heads;
+    shape->head_width = shape->hidden / shape->heads;
+    return HR_OK;
 }
 
 /* ---- mixtral, qwen3_moe ---------------------------------------------------------------------- */

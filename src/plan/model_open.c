@@ -24,8 +24,9 @@
 #define MOST_ARENA_BYTES ((size_t)64 << 20)
 
 static const hr__family *const families[] = {
-    &hr__family_gpt2,    &hr__family_llama, &hr__family_gemma, &hr__family_phi, &hr__family_phi3,
-    &hr__family_mixtral, &hr__family_bert,  &hr__family_t5,    &hr__family_vit, &hr__family_resnet,
+    &hr__family_gpt2, &hr__family_llama,   &hr__family_gemma,    &hr__family_phi,
+    &hr__family_phi3, &hr__family_mixtral, &hr__family_bert,     &hr__family_t5,
+    &hr__family_vit,  &hr__family_resnet,  &hr__family_gpt_neox,
 };
 
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MOST_TYPES = 64 };
@@ -169,6 +170,7 @@ static const struct planned_class {
     {"gemma3_text", "Gemma3ForCausalLM"},
     {"phi", "PhiForCausalLM"},
     {"phi3", "Phi3ForCausalLM"},
+    {"gpt_neox", "GPTNeoXForCausalLM"},
     {"mixtral", "MixtralForCausalLM"},
     {"qwen3_moe", "Qwen3MoeForCausalLM"},
     {"bert", "BertForMaskedLM"},

@@ -53,6 +53,7 @@ typedef struct hr__transformer {
     bool has_capped_logits;     /* gemma2: tanh(logits / cap) * cap */
     bool has_packed_weights;    /* phi3: q, k, v in one product, gate and up in another */
     bool has_pooler;
+    bool is_sequential; /* gpt_neox: the MLP reads what attention made, not what that read */
 } hr__transformer;
 
 enum { HR__MODEL_MOST_NOTES = 8 };
@@ -133,6 +134,7 @@ extern const hr__family hr__family_t5;
 extern const hr__family hr__family_gemma;
 extern const hr__family hr__family_phi;
 extern const hr__family hr__family_phi3;
+extern const hr__family hr__family_gpt_neox;
 extern const hr__family hr__family_mixtral;
 extern const hr__family hr__family_resnet;
 

@@ -188,10 +188,11 @@ static hr_status check_abilities(const hr_plan_model *model, const hr_plan_setti
     const hr__family *family = model->family;
     const char *name = family->name;
     if (settings->generate > 0 && family->generate == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "generate: a model of the family %s generates no tokens, or how it does is "
-                        "not known; those of gpt2, llama, gemma, phi, mixtral and t5 do",
-                        name);
+        return hr__fail(
+            HR_ERR_INVALID_ARGUMENT,
+            "generate: a model of the family %s generates no tokens, or how it does is "
+            "not known; those of gpt2, llama, gemma, phi, phi3, gpt_neox, mixtral and t5 do",
+            name);
     if (settings->loss_chunks > 1 && model->shape.vocabulary == 0)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "loss chunks: a model of the family %s has no vocabulary, its loss is "

@@ -75,6 +75,11 @@ static const struct published {
      " \"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"
      " \"num_key_value_heads\": 8, \"max_position_embeddings\": 32768, \"num_local_experts\": 8,"
      " \"num_experts_per_tok\": 2, \"sliding_window\": null, \"output_router_logits\": false}"},
+    {"pythia-160m",
+     "{\"model_type\": \"gpt_neox\", \"vocab_size\": 50304, \"hidden_size\": 768,"
+     " \"intermediate_size\": 3072, \"num_hidden_layers\": 12, \"num_attention_heads\": 12,"
+     " \"max_position_embeddings\": 2048, \"hidden_act\": \"gelu\", \"rotary_pct\": 0.25,"
+     " \"use_parallel_residual\": true, \"tie_word_embeddings\": false}"},
     {"qwen3-30b-a3b",
      "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 151936, \"hidden_size\": 2048,"
      " \"intermediate_size\": 6144, \"moe_intermediate_size\": 768, \"num_hidden_layers\": 48,"
