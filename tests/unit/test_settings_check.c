@@ -90,8 +90,10 @@ static void numbers_have_a_range(void **state)
     REFUSED(vit, "image: expected a number from 1 to 65536", settings.image = UINT64_MAX);
     REFUSED(gpt2, "accumulation: expected", settings.accumulation = 0);
     REFUSED(gpt2, "GPUs: expected", settings.gpus = 0);
-    REFUSED(gpt2, "loss chunks: expected a number from 1 to 65536", settings.loss_chunks = UINT64_MAX);
-    REFUSED(gpt2, "LoRA's rank: expected a number from 1 to 65536", settings.lora_rank = UINT64_MAX);
+    REFUSED(gpt2, "loss chunks: expected a number from 1 to 65536",
+            settings.loss_chunks = UINT64_MAX);
+    REFUSED(gpt2, "LoRA's rank: expected a number from 1 to 65536",
+            settings.lora_rank = UINT64_MAX);
     REFUSED(gpt2, "checkpoint every: expected", settings.checkpointing = HR_CHECKPOINTING_EVERY);
     REFUSED(gpt2, "precision: 6 is none of its 6 values", settings.precision = HR_PRECISION_COUNT);
     REFUSED(gpt2, "optimizer: ", settings.optimizer = (hr_optimizer)99);
