@@ -54,13 +54,6 @@ static const asked questions[] = {
      .sequence = 2048,
      .mode = HR_PLAN_MODE_INFERENCE,
      .card_bytes = 24 * GIB},
-    {.model = "llama-3-8b",
-     .batch = 1,
-     .sequence = 2048,
-     .precision = HR_PRECISION_BF16,
-     .card = "a100-40g",
-     .gpus = 8,
-     .sharding = HR_SHARDING_ZERO_2},
 };
 enum { QUESTIONS = sizeof questions / sizeof questions[0] };
 
