@@ -125,7 +125,7 @@ bench-viewer: viewer-packages
 	@$(call build_in,build) --target program
 	@node bench/viewer/bench_viewer.mjs build
 
-## make bench-plan  the planner against measured steps, into bench/results/plan.md
+## make bench-plan  the planner against measured steps, and what a search takes, into bench/results
 bench-plan:
 	@tools/setup.sh build test
 	@$(CMAKE) --preset release --log-level=WARNING

@@ -7,6 +7,8 @@
 #ifndef HEADROOM_CLI_COMMAND_H
 #define HEADROOM_CLI_COMMAND_H
 
+#include <stdbool.h>
+
 /* How the program ends. Scripts rely on these numbers; the man page promises them. */
 enum {
     EXIT_DONE = 0,             /* done, and nothing wrong */
@@ -25,6 +27,10 @@ typedef struct command {
      * command it ran. main() has dealt with
      * --help, and checks after the return that standard output took everything. */
     int (*run)(int argc, char **argv);
+
+    /* Makes tables for a card of any size and touches little of them: what malloc takes from the
+     * system page by page is then less than what it keeps. */
+    bool has_sparse_tables;
 } command;
 
 int command_demo(int argc, char **argv);

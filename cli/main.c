@@ -108,6 +108,7 @@ static const command commands[] = {
             "  --lora R, --qlora R  adapters of rank R; with the weights in 4 bits\n"
             "  --offload W          optimizer or weights, to the CPU's memory\n"
             "  --inference          without a graph; --generate N tokens after the prompt\n"
+            "  --without-loss       with --inference: no labels, the logits are the result\n"
             "  --keep-graph         a forward pass whose graph is kept\n"
             "  --gpus N             that share the work: --zero 1|2|3 or --fsdp, else DDP\n"
             "  --write-trace FILE   save the planned step as a recording\n"
@@ -117,6 +118,7 @@ static const command commands[] = {
             "  --top N              the N fastest choices; 10 otherwise, 0 is all\n"
             "  --json               the plan, as one JSON object\n",
         .run = command_plan,
+        .has_sparse_tables = true,
     },
     {
         .name = "replay",
@@ -292,39 +294,6 @@ static bool wants_help(int argc, char **argv)
     return false;
 }
 
-static int run_command(int argc, char **argv)
-{
-    const command *chosen = find_command(argv[0]);
-    if (chosen == NULL)
-        return refuse_unknown_command(argv[0]);
-    if (wants_help(argc, argv)) {
-        fputs(chosen->usage, stdout);
-        return EXIT_DONE;
-    }
-    return chosen->run(argc, argv);
-}
-
-static int run_program(int argc, char **argv)
-{
-    if (argc < 2) {
-        print_commands(stderr);
-        return EXIT_WRONG_USAGE;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("headroom %s\n", hr_version_string());
-        return EXIT_DONE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_commands(stdout);
-        return EXIT_DONE;
-    }
-    if (argv[1][0] == '-') {
-        fprintf(stderr, "headroom: unknown option '%s'\nTry 'headroom help'.\n", argv[1]);
-        return EXIT_WRONG_USAGE;
-    }
-    return run_command(argc - 1, argv + 1);
-}
-
 /* A command makes large arrays, gives them back and makes others, then ends. Left to itself, malloc
  * takes each from the system anew, page by page, and a quarter of the time goes into that; so it
  * keeps what it has, and has it in huge pages where the system lends them. The room is only
@@ -349,9 +318,43 @@ static void keep_memory(void)
 #endif
 }
 
+static int run_command(int argc, char **argv)
+{
+    const command *chosen = find_command(argv[0]);
+    if (chosen == NULL)
+        return refuse_unknown_command(argv[0]);
+    if (wants_help(argc, argv)) {
+        fputs(chosen->usage, stdout);
+        return EXIT_DONE;
+    }
+    if (!chosen->has_sparse_tables)
+        keep_memory();
+    return chosen->run(argc, argv);
+}
+
+static int run_program(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_commands(stderr);
+        return EXIT_WRONG_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("headroom %s\n", hr_version_string());
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_commands(stdout);
+        return EXIT_DONE;
+    }
+    if (argv[1][0] == '-') {
+        fprintf(stderr, "headroom: unknown option '%s'\nTry 'headroom help'.\n", argv[1]);
+        return EXIT_WRONG_USAGE;
+    }
+    return run_command(argc - 1, argv + 1);
+}
+
 int main(int argc, char **argv)
 {
-    keep_memory();
     setlocale(LC_CTYPE, ""); /* which characters a terminal shows; numbers stay as in C */
     return terminal_finish(run_program(argc, argv));
 }

@@ -20,6 +20,7 @@ typedef struct given {
     const char *lora, *qlora, *zero, *top;
     const char *batch_now, *sequence_now, *step; /* of a recording */
     bool has_checkpointing, has_master_weights, is_inference, keeps_graph, is_fsdp;
+    bool without_loss;
 } given;
 
 /* ---- one at a time --------------------------------------------------------------------------- */
@@ -191,6 +192,12 @@ static bool read_mode(const char *command_name, const given *words, hr_plan_sett
         arguments_refuse(command_name, "--inference keeps no graph: expected it or --keep-graph");
         return false;
     }
+    if (words->without_loss && !words->is_inference) {
+        arguments_refuse(command_name, "--without-loss goes with --inference: training and "
+                                       "--keep-graph have a loss, --generate has none");
+        return false;
+    }
+    settings->without_loss = words->without_loss;
     if (words->is_inference || words->generate != NULL)
         settings->mode = HR_PLAN_MODE_INFERENCE;
     if (words->keeps_graph)
@@ -274,6 +281,7 @@ static const char *option_of_models(const given *words)
         {"optimizer", words->optimizer != NULL},
         {"precision", words->precision != NULL},
         {"qlora", words->qlora != NULL},
+        {"without-loss", words->without_loss},
         {"zero", words->zero != NULL},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
@@ -406,6 +414,7 @@ int plan_arguments_read(int argc, char **argv, plan_order *order)
         {.name = "seq-now", .value = &words.sequence_now},
         {.name = "step", .value = &words.step},
         {.name = "top", .value = &words.top},
+        {.name = "without-loss", .is_given = &words.without_loss},
         {.name = "write-trace", .value = &order->trace},
         {.name = "zero", .value = &words.zero},
     };

@@ -50,7 +50,7 @@ _headroom() {
     doctor) options='--card --help --json --torch' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
         --generate --gpus --help --image --inference --json --keep-graph --list --lora --loss-chunks --master-weights
-        --model --offload --optimizer --precision --qlora --seq --seq-now --step --top --write-trace
+        --model --offload --optimizer --precision --qlora --seq --seq-now --step --top --without-loss --write-trace
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;

@@ -180,8 +180,8 @@ typedef struct hr_plan {
     hr_plan_settings settings; /* strings are the plan's */
 
     uint64_t peak_allocated_bytes; /* of a step after the first: max_memory_allocated() */
-    uint64_t peak_device_bytes;    /* what the process takes on the card: reserved, and the context;
-                                      where it fits, the card's size at most */
+    uint64_t peak_device_bytes;    /* what the process takes on the card: reserved, the context and
+                                      resident_bytes; where it fits, the card's size at most */
     const char *peak_phase; /* "forward", "loss", "backward", "recomputation", "optimizer step",
                                "generation" */
     const char *peak_place; /* "layer 7 / attention / q_proj" */
@@ -194,7 +194,10 @@ typedef struct hr_plan {
     uint64_t phase_peaks[3]; /* forward, backward, optimizer step; HR_UNKNOWN where there is none */
     uint64_t first_step_peak_bytes;
     uint64_t after_forward_bytes, after_backward_bytes, after_step_bytes;
-    uint64_t context_bytes;     /* CUDA's own, outside of PyTorch; a rule of thumb */
+    uint64_t context_bytes;  /* CUDA's own, outside of PyTorch, and NCCL's; a rule of thumb */
+    uint64_t pageable_bytes; /* paged optimizer state, in unified memory: not PyTorch's, in no peak
+                                of it; moves to the host where there is no room */
+    uint64_t resident_bytes; /* of those, what has room on the card; in peak_device_bytes */
     uint64_t reserved_bytes[3]; /* by replay: native, expandable, headroom; HR_UNKNOWN */
 
     bool has_error_band;          /* measured cases of the family and the settings are known */
@@ -310,8 +313,11 @@ typedef struct hr_plan_scaled {
 
     uint64_t now_peak_bytes; /* of the recorded step */
     uint64_t peak_allocated_bytes;
-    uint64_t peak_device_bytes;       /* and the context */
-    uint64_t context_bytes;           /* CUDA's own; a rule of thumb */
+    uint64_t peak_device_bytes; /* and the context */
+    uint64_t context_bytes;     /* CUDA's own; a rule of thumb */
+    /* By a replay of the scaled step and what is alive before it: native, expandable, headroom.
+     * HR_UNKNOWN: more than any card has. */
+    uint64_t reserved_bytes[3];
     const char *peak_phase;           /* "forward", "backward", "optimizer step", "other" */
     const hr_plan_scaled_part *parts; /* by what blocks are for */
     size_t part_count;

@@ -109,6 +109,20 @@ class PlanOptions(ctypes.Structure):
                 ("without_choices", ctypes.c_bool)]
 
 
+class PlanScaling(ctypes.Structure):
+    """hr_plan_scaling"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("batch_now", ctypes.c_uint64),
+                ("batch", ctypes.c_uint64), ("sequence_now", ctypes.c_uint64),
+                ("sequence", ctypes.c_uint64), ("step", ctypes.c_uint64),
+                ("card_bytes", ctypes.c_uint64), ("device", ctypes.c_int)]
+
+
+class PlanCard(ctypes.Structure):
+    """hr_plan_card_info"""
+    _fields_ = [("name", ctypes.c_char_p), ("total_bytes", ctypes.c_uint64),
+                ("has_large_workspace", ctypes.c_bool)]
+
+
 BUSIEST_DEVICE = -2
 
 _P = ctypes.c_void_p
@@ -134,12 +148,16 @@ _SIGNATURES: Dict[str, tuple] = {
     "hr_doctor_recording": (ctypes.c_int, [_P, ctypes.POINTER(DoctorOptions), _OUT]),
     "hr_diagnosis_free": (None, [_P]),
     "hr_plan_settings_init": (None, [ctypes.POINTER(PlanSettings)]),
-    "hr_plan_card": (_P, [ctypes.c_char_p]),
+    "hr_plan_card": (ctypes.POINTER(PlanCard), [ctypes.c_char_p]),
     "hr_plan_model_open": (ctypes.c_int, [ctypes.c_char_p, _OUT]),
     "hr_plan_model_close": (None, [_P]),
     "hr_plan_make": (ctypes.c_int, [_P, ctypes.POINTER(PlanSettings),
                                     ctypes.POINTER(PlanOptions), _OUT]),
     "hr_plan_free": (None, [_P]),
+    "hr_plan_scaling_init": (None, [ctypes.POINTER(PlanScaling)]),
+    "hr_plan_from_recording": (ctypes.c_int, [_P, ctypes.POINTER(PlanScaling), _OUT]),
+    "hr_plan_scaled_free": (None, [_P]),
+    "hr_report_plan_scaled": (ctypes.c_int, _REPORT),
     "hr_report_plan": (ctypes.c_int, _REPORT),
     "hr_report_plan_known": (ctypes.c_int, _REPORT[1:]),
     "hr_report_stats": (ctypes.c_int, _REPORT),

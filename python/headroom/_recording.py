@@ -10,7 +10,7 @@ import ctypes
 import os
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
-from . import _diagnosis, _library
+from . import _diagnosis, _library, _plan
 from ._diagnosis import Diagnosis
 from ._library import HeadroomError, Size
 
@@ -135,6 +135,20 @@ class Recording:
         options = _diagnosis.options(card, torch_version)
         result = _library.made_by("hr_doctor_recording", self._open_handle(), ctypes.byref(options))
         return _diagnosis.reported(result, self.name)
+
+    def plan(self, batch_now: int, *, batch: Optional[int] = None,
+             sequence_now: Optional[int] = None, sequence: Optional[int] = None,
+             step: Optional[int] = None, card: Optional[Size] = None,
+             device: int = _library.BUSIEST_DEVICE) -> Dict[str, Any]:
+        """One recorded step at another batch and length: `headroom plan --from FILE --json`.
+
+        `batch_now` and `sequence_now` are those that were recorded; of images, pixels. `step` is
+        the recorded step to go by, from 0; without it, the one with most alive."""
+        scaling = _plan.scaling(batch_now, batch, sequence_now, sequence, step, card, device)
+        result = _library.made_by("hr_plan_from_recording", self._open_handle(),
+                                  ctypes.byref(scaling))
+        return _library.report_data("hr_report_plan_scaled", "hr_plan_scaled_free", result,
+                                    file=self.name)
 
     def close(self) -> None:
         """Gives its memory back; the summary stays. No other thread may be in a method."""

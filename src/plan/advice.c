@@ -103,8 +103,10 @@ static const char *sharding_cost(hr_sharding sharding)
 {
     switch (sharding) {
     case HR_SHARDING_ZERO_1:
-    case HR_SHARDING_ZERO_2:
         return "needs DeepSpeed; no more traffic between GPUs than before";
+    case HR_SHARDING_ZERO_2:
+        return "needs DeepSpeed; no more traffic between GPUs than before, but that gradients "
+               "cross in every accumulated batch";
     case HR_SHARDING_ZERO_3:
         return "needs DeepSpeed; weights are gathered for each block, in both directions";
     default:
@@ -137,7 +139,7 @@ static bool is_of_transformers(const hr_plan_model *model)
 static const char *batch_cost(const hr_plan_model *model, const hr_plan_settings *to)
 {
     if (to->mode != HR_PLAN_MODE_TRAIN)
-        return "fewer samples at once";
+        return "fewer samples at once, in more passes";
     return is_of_transformers(model)
                ? "the same samples in a step, in smaller pieces"
                : "the same samples in a step, in smaller pieces; batch norm sees fewer at once";
@@ -254,31 +256,80 @@ static const char *checkpointing_code(hr__arena *arena, const hr_plan_model *mod
                        "    \"context_fn\": partial(create_selective_checkpoint_contexts, kept)})");
 }
 
-static const char *loss_code(hr__arena *arena, const hr_plan_settings *to)
+/* What comes before the head, and its last product; as the family's class has them. */
+typedef struct head_lines {
+    const char *hidden, *labels, *product;
+} head_lines;
+
+static head_lines head_of(const hr_plan_model *model)
 {
+    if (model->family == &hr__family_t5)
+        return (head_lines){.hidden = "encoded = model.encoder(input_ids).last_hidden_state\n"
+                                      "hidden = model.decoder(model._shift_right(labels), "
+                                      "encoder_hidden_states=encoded)\n"
+                                      "hidden = hidden.last_hidden_state.flatten(0, 1)",
+                            .labels = "labels.flatten()",
+                            .product = model->shape.is_tied
+                                           ? "model.lm_head(hidden * model.model_dim**-0.5)"
+                                           : "model.lm_head(hidden)"};
+    if (model->family == &hr__family_bert && model->shape.position_offset > 0)
+        return (head_lines){
+            .hidden = "hidden = model.lm_head.dense(model.roberta(input_ids).last_hidden_state)\n"
+                      "hidden = model.lm_head.layer_norm(F.gelu(hidden)).flatten(0, 1)",
+            .labels = "labels.flatten()",
+            .product = "model.lm_head.decoder(hidden)"};
+    if (model->family == &hr__family_bert)
+        return (head_lines){.hidden = "hidden = model.bert(input_ids).last_hidden_state\n"
+                                      "hidden = model.cls.predictions.transform(hidden)"
+                                      ".flatten(0, 1)",
+                            .labels = "labels.flatten()",
+                            .product = "model.cls.predictions.decoder(hidden)"};
+    return (head_lines){.hidden = "hidden = model.base_model(input_ids).last_hidden_state"
+                                  "[:, :-1].flatten(0, 1)",
+                        .labels = "input_ids[:, 1:].flatten()",
+                        .product = "model.get_output_embeddings()(hidden).float()"};
+}
+
+static const char *loss_code(hr__arena *arena, const hr_plan_model *model,
+                             const hr_plan_settings *to)
+{
+    const head_lines head = head_of(model);
     return keep(arena,
                 "from torch.utils.checkpoint import checkpoint\n"
                 "def chunk_loss(hidden, labels):\n"
-                "    logits = model.get_output_embeddings()(hidden).float()\n"
+                "    logits = %s\n"
                 "    return F.cross_entropy(logits, labels, reduction=\"sum\")\n"
-                "hidden = model.base_model(input_ids).last_hidden_state[:, :-1].flatten(0, 1)\n"
-                "labels = input_ids[:, 1:].flatten()\n"
+                "%s\n"
+                "labels = %s\n"
                 "loss = sum(checkpoint(chunk_loss, h, y, use_reentrant=False) for h, y in\n"
                 "           zip(hidden.chunk(%" PRIu64 "), labels.chunk(%" PRIu64
-                "))) / labels.numel()",
-                to->loss_chunks, to->loss_chunks);
+                "))) / (labels != -100).sum()",
+                head.product, head.hidden, head.labels, to->loss_chunks, to->loss_chunks);
+}
+
+static const char *fsdp_code(hr__arena *arena, const hr_plan_settings *to)
+{
+    const char *optimizer =
+        to->mode != HR_PLAN_MODE_TRAIN ? ""
+        : to->optimizer == HR_OPTIMIZER_ADAMW_FUSED
+            ? "\noptimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)  # after it"
+            : "\noptimizer = torch.optim.AdamW(model.parameters(), lr=lr)  # after it";
+    return keep(arena,
+                "from torch.distributed.fsdp import fully_shard\n"
+                "for block in blocks:  # the model's list of layers\n"
+                "    fully_shard(block)\n"
+                "fully_shard(model)%s",
+                optimizer);
 }
 
 static const char *sharding_code(hr__arena *arena, const hr_plan_settings *to)
 {
     if (to->sharding == HR_SHARDING_FSDP)
-        return keep(arena,
-                    "from torch.distributed.fsdp import fully_shard\n"
-                    "for block in blocks:  # the model's list of layers\n"
-                    "    fully_shard(block)\n"
-                    "fully_shard(model)\n"
-                    "optimizer = torch.optim.AdamW(model.parameters(), lr=lr%s)  # after it",
-                    to->optimizer == HR_OPTIMIZER_ADAMW_FUSED ? ", fused=True" : "");
+        return fsdp_code(arena, to);
+    if (to->mode != HR_PLAN_MODE_TRAIN)
+        return keep(arena, "config = {\"train_micro_batch_size_per_gpu\": 1,\n"
+                           "          \"zero_optimization\": {\"stage\": 3}}\n"
+                           "model = deepspeed.initialize(model=model, config=config)[0].eval()");
     return keep(arena,
                 "config = {\"train_micro_batch_size_per_gpu\": batch,\n"
                 "          \"zero_optimization\": {\"stage\": %d}}\n"
@@ -334,7 +385,7 @@ const char *hr__change_code(hr__arena *arena, hr__change change, const hr_plan_m
         return keep(arena, "model = AutoModel.from_pretrained(name, attn_implementation=\"%s\")",
                     to->attention == HR_ATTENTION_FLASH ? "flash_attention_2" : "sdpa");
     case HR__CHANGE_LOSS:
-        return loss_code(arena, to);
+        return loss_code(arena, model, to);
     case HR__CHANGE_PRECISION:
         return precision_code(arena, to);
     case HR__CHANGE_OPTIMIZER:

@@ -73,6 +73,14 @@ hr_status hr__read_vocabulary(const hr__config *config, hr__transformer *shape)
     return hr__config_number(config, "vocab_size", 1, HR__MOST_VOCABULARY, &shape->vocabulary);
 }
 
+/* transformers counts the names of the labels; without any there are two. */
+hr_status hr__read_labels(const hr__config *config, uint64_t *labels)
+{
+    const size_t names = hr__config_count(config, "id2label");
+    *labels = names > 0 ? names : 2;
+    return hr__config_number_if(config, "num_labels", 1, HR__MOST_VOCABULARY, labels);
+}
+
 /* ---- gpt2 ------------------------------------------------------------------------------------ */
 
 static hr_status read_gpt2_numbers(const hr__config *config, hr__transformer *shape)
@@ -222,14 +230,6 @@ hr_status hr__read_t5(const hr__config *config, hr_plan_model *model)
 
 /* ---- vit ------------------------------------------------------------------------------------- */
 
-/* transformers counts the names of the labels; without any there are two. */
-static hr_status read_labels(const hr__config *config, hr__transformer *shape)
-{
-    const size_t names = hr__config_count(config, "id2label");
-    shape->labels = names > 0 ? names : 2;
-    return hr__config_number_if(config, "num_labels", 1, HR__MOST_VOCABULARY, &shape->labels);
-}
-
 static hr_status read_image(const hr__config *config, hr__transformer *shape)
 {
     HR__TRY(hr__config_number(config, "image_size", 1, HR__MOST_PIXELS, &shape->image));
@@ -246,7 +246,7 @@ hr_status hr__read_vit(const hr__config *config, hr_plan_model *model)
     HR__TRY(hr__read_usual(config, shape));
     HR__TRY(hr__check_heads(config, shape));
     HR__TRY(read_image(config, shape));
-    HR__TRY(read_labels(config, shape));
+    HR__TRY(hr__read_labels(config, &shape->labels));
     HR__TRY(hr__read_activation(config, "hidden_act", &shape->activation));
     HR__TRY(hr__config_boolean_if(config, "qkv_bias", &shape->has_query_bias));
     return read_bert_dropouts(config, shape);

@@ -26,7 +26,9 @@ HR_MUST_CHECK hr_status hr__read_t5(const hr__config *config, hr_plan_model *mod
 HR_MUST_CHECK hr_status hr__read_gemma(const hr__config *config, hr_plan_model *model);
 HR_MUST_CHECK hr_status hr__read_phi(const hr__config *config, hr_plan_model *model);
 HR_MUST_CHECK hr_status hr__read_phi3(const hr__config *config, hr_plan_model *model);
+HR_MUST_CHECK hr_status hr__read_gpt_neox(const hr__config *config, hr_plan_model *model);
 HR_MUST_CHECK hr_status hr__read_mixtral(const hr__config *config, hr_plan_model *model);
+HR_MUST_CHECK hr_status hr__read_resnet(const hr__config *config, hr_plan_model *model);
 
 /* ---- what they share ------------------------------------------------------------------------- */
 
@@ -38,6 +40,9 @@ HR_MUST_CHECK hr_status hr__check_heads(const hr__config *config, const hr__tran
 /* The name of an activation function, as transformers knows it; missing: left as it is. */
 HR_MUST_CHECK hr_status hr__read_activation(const hr__config *config, const char *name,
                                             hr__activation *out);
+
+/* How many labels a classifier has. */
+HR_MUST_CHECK hr_status hr__read_labels(const hr__config *config, uint64_t *labels);
 
 /* A probability; missing: left as it is. */
 HR_MUST_CHECK hr_status hr__read_dropout(const hr__config *config, const char *name, bool *has_it);

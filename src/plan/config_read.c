@@ -449,6 +449,37 @@ hr_status hr__config_numbers(const hr__config *config, const char *name, uint64_
     return HR_OK;
 }
 
+hr_status hr__config_choices(const hr__config *config, const char *name, const char *const *names,
+                             size_t name_count, size_t count, uint8_t *places)
+{
+    hr__value list, item;
+    uint64_t cursor = 0;
+    size_t size_bytes, found = 0;
+    char known[400];
+    size_t item_count;
+    HR__TRY(hr__config_list(config, name, SIZE_MAX, &item_count));
+    HR__TRY(find_list(config, name, &list));
+    join_names(known, sizeof known, names, name_count);
+    if (item_count != count)
+        return hr__fail(HR_ERR_UNSUPPORTED, "%s%s: expected %zu words, found %zu", config->place,
+                        name, count, item_count);
+    while (found < count && hr__value_next_item(config->document, list, &cursor, &item)) {
+        size_t place = 0;
+        item = hr__document_resolve(config->document, item);
+        const char *text = hr__value_get_kind(item) == HR__VALUE_STRING
+                               ? hr__value_string(config->document, item, &size_bytes)
+                               : NULL;
+        while (text != NULL && place < name_count && strcmp(names[place], text) != 0)
+            place++;
+        if (text == NULL || place == name_count)
+            return hr__fail(HR_ERR_UNSUPPORTED, "%s%s[%zu]: expected one of %s, found %s",
+                            config->place, name, found, known,
+                            words_of(config->document, item).text);
+        places[found++] = (uint8_t)place;
+    }
+    return HR_OK;
+}
+
 const char *hr__config_first_text(const hr__config *config, const char *name)
 {
     hr__value list, item;

@@ -105,6 +105,11 @@ HR_MUST_CHECK hr_status hr__config_numbers(const hr__config *config, const char 
                                            uint64_t least, uint64_t most, size_t most_items,
                                            uint64_t *numbers, size_t *count);
 
+/* A list of as many words as `count`, each one of `names`: its place among them. */
+HR_MUST_CHECK hr_status hr__config_choices(const hr__config *config, const char *name,
+                                           const char *const *names, size_t name_count,
+                                           size_t count, uint8_t *places);
+
 /* The first item of a list, where that is a text; NULL otherwise. */
 const char *hr__config_first_text(const hr__config *config, const char *name);
 

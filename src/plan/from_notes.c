@@ -93,7 +93,9 @@ void hr__scaled_add_notes(hr__scaled_draft *draft, const hr__scaled_work *work)
     note_the_evidence(draft, work);
     note_the_batch(draft, work);
     note_doubts(draft);
-    if (draft->shown.is_card_known)
-        note(draft, "what PyTorch reserves beyond what is allocated comes on top: headroom replay "
-                    "and tune say how much that is, and what lowers it");
+    if (draft->shown.reserved_bytes[0] != HR_UNKNOWN)
+        note(draft,
+             "reserved is that of the scaled step by itself: what earlier steps leave in the "
+             "cache comes on top. Whether it fits is decided by what is allocated, since "
+             "PyTorch gives back what it does not use");
 }

@@ -246,6 +246,17 @@ static void add_parts(hr__scaled_draft *draft, const hr__scaled_work *work)
     draft->shown.laws = laws;
 }
 
+static hr_status fill_reserved(const hr__scaled_work *work, hr_plan_scaled *shown)
+{
+    const hr__scale scale = hr__scaled_scale(&shown->scaling, shown->scaling.batch);
+    hr__scaled_step scaled;
+    HR__TRY(hr__scaled_step_init(&scaled, &work->run, work->question.step, &work->laws, scale));
+    hr_status status =
+        hr__scaled_reserved(&scaled, shown->peak_allocated_bytes, shown->reserved_bytes);
+    hr__scaled_step_deinit(&scaled);
+    return status;
+}
+
 static hr_status fill(hr__scaled_work *work, hr__scaled_draft *draft)
 {
     hr_plan_scaled *shown = &draft->shown;
@@ -259,6 +270,7 @@ static hr_status fill(hr__scaled_work *work, hr__scaled_draft *draft)
     shown->peak_phase = phase_at(&work->run, work->then.instant);
     shown->perhaps_square_bytes = work->now.maybe_square_bytes;
     shown->irregular_bytes = work->now.irregular_bytes;
+    HR__TRY(fill_reserved(work, shown));
     HR__TRY(judge_card(work, shown));
     HR__TRY(hr__scaled_add_choices(draft, work));
     add_parts(draft, work);

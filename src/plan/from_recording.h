@@ -3,6 +3,7 @@
 #define HR_PLAN_FROM_RECORDING_H
 
 #include "base/arena.h"
+#include "plan/plan_reserved.h"
 #include "plan/recorded_step.h"
 
 #define HR__SCALED_MOST_NOTES 16
@@ -29,6 +30,11 @@ hr__scale hr__scaled_scale(const hr_plan_scaling *scaling, uint64_t batch);
 
 /* What of a card a peak takes, at worst. */
 uint64_t hr__scaled_device_bytes(const hr_plan_scaled *shown, uint64_t peak_bytes);
+
+/* scaled_reserved.c: what the allocators would reserve for such a step; HR_UNKNOWN: beyond any
+ * card. HR_ERR_HOST_MEMORY. */
+HR_MUST_CHECK hr_status hr__scaled_reserved(const hr__scaled_step *scaled, uint64_t peak_bytes,
+                                            uint64_t reserved_bytes[HR__PLAN_POLICIES]);
 
 /* from_choices.c: which techniques would help. HR_ERR_HOST_MEMORY. */
 HR_MUST_CHECK hr_status hr__scaled_add_choices(hr__scaled_draft *draft,

@@ -26,8 +26,9 @@ hr_status hr__try(const hr_plan_model *model, const hr_plan_settings *settings, 
     hr__error_band band = hr__error_band_of(model->family->name, settings);
     uint64_t peak_bytes = peaks.peak.live_bytes;
     out->peak_allocated_bytes = peak_bytes;
-    out->device_bytes = hr__device_bytes(peak_bytes, settings) + peaks.outside_bytes;
-    out->worst_bytes = hr__device_bytes_at_worst(peak_bytes, settings, band) + peaks.outside_bytes;
+    out->device_bytes = hr__device_bytes(peak_bytes, settings);
+    out->device_bytes += hr__resident_bytes(peaks.pageable_bytes, out->device_bytes, settings);
+    out->worst_bytes = hr__device_bytes_at_worst(peak_bytes, settings, band);
     return HR_OK;
 }
 

@@ -27,10 +27,14 @@ static void make_tables(hr__plan_run *run, hr__llama_modules *modules)
     uint64_t width = shape->rotary_width > 0 ? shape->rotary_width : shape->head_width;
     modules->cosine = hr__tensor_new(run->tape, hr__times(run->tape, length, width), run->dtype);
     modules->sine = hr__tensor_new(run->tape, hr__times(run->tape, length, width), run->dtype);
-    bool has_full = shape->window == 0 || shape->window_period > 0;
+    bool has_full = false, has_window = false;
+    for (uint64_t i = 0; i < shape->layers; i++) {
+        has_window |= hr__has_window(shape, i);
+        has_full |= !hr__has_window(shape, i);
+    }
     modules->mask = has_full ? hr__make_causal_mask(run, length) : hr__no_tensor();
     modules->window_mask =
-        shape->window > 0 ? hr__make_window_mask(run, length, shape->window) : hr__no_tensor();
+        has_window ? hr__make_window_mask(run, length, shape->window) : hr__no_tensor();
 }
 
 static void drop_tables(hr__tape *tape, const hr__llama_modules *modules)

@@ -31,6 +31,7 @@ typedef struct hr__llama_modules {
 } hr__llama_modules;
 
 /* model_llama_layer.c */
+bool hr__has_window(const hr__transformer *shape, uint64_t layer);
 void hr__llama_build_layer(hr__plan_run *run, hr__llama_layer *layer, uint64_t number);
 hr__tensor hr__llama_block(hr__plan_run *run, const void *layer, hr__tensor x);
 

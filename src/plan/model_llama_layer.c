@@ -44,11 +44,19 @@ static void build_mlp(hr__plan_run *run, hr__llama_layer *layer)
     layer->down = hr__make_linear(run, "down_proj", inner, hidden, has_bias, HR__LINEAR_PLAIN);
 }
 
+bool hr__has_window(const hr__transformer *shape, uint64_t layer)
+{
+    if (shape->window == 0 || layer < shape->window_from)
+        return false;
+    if (shape->windows != NULL)
+        return shape->windows[layer];
+    return shape->window_period == 0 || (layer + 1) % shape->window_period != 0;
+}
+
 void hr__llama_build_layer(hr__plan_run *run, hr__llama_layer *layer, uint64_t number)
 {
     const hr__transformer *shape = &run->model->shape;
-    layer->has_window = shape->window > 0 &&
-                        (shape->window_period == 0 || (number + 1) % shape->window_period != 0);
+    layer->has_window = hr__has_window(shape, number);
     build_attention(run, layer);
     build_mlp(run, layer);
     layer->norm_1 = hr__make_norm(run, "input_layernorm", shape->hidden, false);
@@ -64,7 +72,7 @@ void hr__llama_build_layer(hr__plan_run *run, hr__llama_layer *layer, uint64_t n
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-static hr__attention_shape attention_shape(const hr__plan_run *run)
+static hr__attention_shape attention_shape(const hr__plan_run *run, const hr__llama_layer *layer)
 {
     const hr__transformer *shape = &run->model->shape;
     return (hr__attention_shape){.batch = run->settings->batch,
@@ -73,6 +81,7 @@ static hr__attention_shape attention_shape(const hr__plan_run *run)
                                  .length = run->settings->sequence,
                                  .key_length = run->settings->sequence,
                                  .width = shape->head_width,
+                                 .window = layer->has_window ? shape->window : 0,
                                  .has_dropout = run->is_training && shape->has_attention_dropout,
                                  .is_causal = true,
                                  .is_query_joined = shape->has_packed_weights,
@@ -123,7 +132,7 @@ static hr__tensor rotate(hr__plan_run *run, hr__tensor x)
 static hr__tensor attend(hr__plan_run *run, const hr__llama_layer *layer, hr__tensor x)
 {
     const hr__llama_modules *modules = run->modules;
-    const hr__attention_shape shape = attention_shape(run);
+    const hr__attention_shape shape = attention_shape(run, layer);
     hr__tape *tape = run->tape;
     hr__tensor query, key, value;
     hr__enter(tape, "attention", -1);

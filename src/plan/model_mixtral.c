@@ -1,5 +1,5 @@
-/* model_mixtral.c - Mixtral: Llama's kind of decoder with experts in place of the MLP, after
- * transformers' modeling_mixtral.py and integrations/moe.py.
+/* model_mixtral.c - Mixtral and Qwen3-MoE: Llama's kind of decoder with experts in place of the
+ * MLP, after transformers' modeling_mixtral.py, modeling_qwen3_moe.py and integrations/moe.py.
  *
  * The experts' weights are two tensors of three dimensions. By default every token's row is copied
  * once for each expert that gets it, sorted by expert, and all experts run in one grouped product;
@@ -105,7 +105,7 @@ hr__tensor hr__apply_experts(hr__plan_run *run, const hr__experts *experts, hr__
 
 const hr__family hr__family_mixtral = {
     .name = "mixtral",
-    .model_types = (const char *const[]){"mixtral", NULL},
+    .model_types = (const char *const[]){"mixtral", "qwen3_moe", NULL},
     .usual_length = hr__usual_positions,
     .read = hr__read_mixtral,
     .build = hr__llama_build,

@@ -24,8 +24,9 @@
 #define MOST_ARENA_BYTES ((size_t)64 << 20)
 
 static const hr__family *const families[] = {
-    &hr__family_gpt2,    &hr__family_llama, &hr__family_gemma, &hr__family_phi, &hr__family_phi3,
-    &hr__family_mixtral, &hr__family_bert,  &hr__family_t5,    &hr__family_vit,
+    &hr__family_gpt2, &hr__family_llama,   &hr__family_gemma,    &hr__family_phi,
+    &hr__family_phi3, &hr__family_mixtral, &hr__family_bert,     &hr__family_t5,
+    &hr__family_vit,  &hr__family_resnet,  &hr__family_gpt_neox,
 };
 
 enum { FAMILY_COUNT = sizeof families / sizeof families[0], MOST_TYPES = 64 };
@@ -120,11 +121,37 @@ static hr_status refuse_without_type(const hr__config *config)
                     "transformers has");
 }
 
+/* Of a model of several parts, the one that reads text may be known by itself. */
+static const char *known_text_part(const hr__config *config)
+{
+    hr__config part;
+    const char *type = NULL;
+    if (!hr__config_has_object(config, "text_config") ||
+        hr__config_object(config, "text_config", &part) != HR_OK ||
+        hr__config_text_if(&part, "model_type", &type) != HR_OK)
+        return NULL;
+    return type != NULL && find_family(type) != NULL ? type : NULL;
+}
+
+/* A name that resembles a known one is still another architecture: none is proposed. */
 static hr_status refuse_type(const hr__config *config)
 {
+    char known[400] = "";
     const char *types[MOST_TYPES];
-    size_t place = 0, count = list_types(types);
-    return hr__config_choice(config, "model_type", types, count, &place);
+    const char *part = known_text_part(config);
+    size_t used = 0, count = list_types(types);
+    for (size_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 types[i]);
+    if (part != NULL)
+        return hr__config_refuse(config, "model_type", HR_ERR_UNSUPPORTED,
+                                 "a model of one part (text_config is a %s, which can be planned "
+                                 "by itself, as a file of its own)",
+                                 part);
+    return hr__config_refuse(config, "model_type", HR_ERR_UNSUPPORTED,
+                             "one of %s (what is none of them can be described by its layers, "
+                             "headroom-plan(1))",
+                             known);
 }
 
 /* ---- what is planned, and what the file asks for beside it ----------------------------------- */
@@ -143,11 +170,14 @@ static const struct planned_class {
     {"gemma3_text", "Gemma3ForCausalLM"},
     {"phi", "PhiForCausalLM"},
     {"phi3", "Phi3ForCausalLM"},
+    {"gpt_neox", "GPTNeoXForCausalLM"},
     {"mixtral", "MixtralForCausalLM"},
+    {"qwen3_moe", "Qwen3MoeForCausalLM"},
     {"bert", "BertForMaskedLM"},
     {"roberta", "RobertaForMaskedLM"},
     {"t5", "T5ForConditionalGeneration"},
     {"vit", "ViTForImageClassification"},
+    {"resnet", "ResNetForImageClassification"},
 };
 
 static hr_status note_class(const hr__config *config, const char *type, hr_plan_model *model)

@@ -1,4 +1,7 @@
-/* model_resnet.c - ResNet, after torchvision's resnet.py. */
+/* model_resnet.c - ResNet, after torchvision's resnet.py; and transformers' modeling_resnet.py,
+ * whose activation functions are not in place, and whose model holds what the stem made to the end.
+ */
+#include "plan/config_families.h"
 #include "plan/plan_run.h"
 
 enum { STAGES = 4, MOST_CONVS = 3, FIRST_WIDTH = 64, BOTTLENECK = 4 };
@@ -36,21 +39,38 @@ static void add_conv(hr__plan_run *run, resnet_block *block, uint64_t in, uint64
     block->norms[place] = hr__make_batch_norm(run, norm_names[place], out);
 }
 
-/* A block from in->channels to `width` channels, four times as many from a bottleneck. */
+/* The channels inside of a stage's blocks, and behind them. */
+typedef struct stage_widths {
+    uint64_t inner, out;
+} stage_widths;
+
+static stage_widths widths_of(const hr_plan_model *model, size_t stage)
+{
+    uint64_t width = (uint64_t)FIRST_WIDTH << stage;
+    if (model->stages != NULL) {
+        uint64_t out = model->stages->channels[stage];
+        return (stage_widths){model->is_bottleneck ? out / BOTTLENECK : out, out};
+    }
+    if (!model->is_bottleneck)
+        return (stage_widths){width, width};
+    return (stage_widths){width * model->resnet_width / FIRST_WIDTH * model->resnet_groups,
+                          BOTTLENECK * width};
+}
+
 static void build_block(hr__plan_run *run, resnet_block *block, const hr__image_shape *in,
-                        uint64_t width, uint64_t stride)
+                        stage_widths widths, uint64_t stride)
 {
     const hr_plan_model *model = run->model;
-    uint64_t out = model->is_bottleneck ? BOTTLENECK * width : width;
+    const uint64_t inner = widths.inner, out = widths.out;
+    bool is_early = model->stages != NULL && model->stages->strides_in_first_conv;
     block->in = *in;
     if (model->is_bottleneck) {
-        uint64_t inner = width * model->resnet_width / FIRST_WIDTH * model->resnet_groups;
-        add_conv(run, block, in->channels, inner, 1, 1, 1);
-        add_conv(run, block, inner, inner, 3, stride, model->resnet_groups);
+        add_conv(run, block, in->channels, inner, 1, is_early ? stride : 1, 1);
+        add_conv(run, block, inner, inner, 3, is_early ? 1 : stride, model->resnet_groups);
         add_conv(run, block, inner, out, 1, 1, 1);
     } else {
-        add_conv(run, block, in->channels, width, 3, stride, 1);
-        add_conv(run, block, width, width, 3, 1, 1);
+        add_conv(run, block, in->channels, out, 3, stride, 1);
+        add_conv(run, block, out, out, 3, 1, 1);
     }
     const hr__window window = {.kernel = 1, .stride = stride};
     block->has_downsample = stride != 1 || in->channels != out;
@@ -68,9 +88,10 @@ static void build_stage(hr__plan_run *run, size_t stage, hr__image_shape *shape)
     uint64_t count = run->model->resnet_blocks[stage];
     resnet_block *blocks = hr__run_alloc(run, count, sizeof *blocks);
     modules->stages[stage] = blocks;
+    bool is_halved = stage > 0 || (run->model->stages != NULL && run->model->stages->halves_first);
     for (uint64_t i = 0; i < count && hr__tape_status(run->tape) == HR_OK; i++) {
-        build_block(run, &blocks[i], shape, (uint64_t)FIRST_WIDTH << stage,
-                    i == 0 && stage > 0 ? 2 : 1);
+        build_block(run, &blocks[i], shape, widths_of(run->model, stage),
+                    i == 0 && is_halved ? 2 : 1);
         *shape = blocks[i].out;
     }
 }
@@ -78,15 +99,18 @@ static void build_stage(hr__plan_run *run, size_t stage, hr__image_shape *shape)
 static void build(hr__plan_run *run)
 {
     enum { COLORS = 3 };
+    const hr__resnet_stages *stages = run->model->stages;
     uint64_t image = run->settings->image;
+    uint64_t colors = stages != NULL ? stages->colors : COLORS;
+    uint64_t stem = stages != NULL ? stages->stem : FIRST_WIDTH;
     const hr__window window = {.kernel = 7, .stride = 2, .padding = 3};
     resnet_modules *modules = hr__run_alloc(run, 1, sizeof *modules);
     run->modules = modules;
-    modules->pixels = (hr__image_shape){run->settings->batch, COLORS, image, image};
-    modules->first = hr__make_conv2d(run, "conv1", COLORS, FIRST_WIDTH, window, 1, false);
-    modules->first_norm = hr__make_batch_norm(run, "bn1", FIRST_WIDTH);
-    hr__image_shape shape = hr__window_shape(&window, &modules->pixels, FIRST_WIDTH);
-    shape = hr__window_shape(&pool, &shape, FIRST_WIDTH);
+    modules->pixels = (hr__image_shape){run->settings->batch, colors, image, image};
+    modules->first = hr__make_conv2d(run, "conv1", colors, stem, window, 1, false);
+    modules->first_norm = hr__make_batch_norm(run, "bn1", stem);
+    hr__image_shape shape = hr__window_shape(&window, &modules->pixels, stem);
+    shape = hr__window_shape(&pool, &shape, stem);
     for (size_t i = 0; i < STAGES; i++)
         build_stage(run, i, &shape);
     modules->classifier =
@@ -98,7 +122,10 @@ static void build(hr__plan_run *run)
 static void rectify(hr__plan_run *run, hr__tensor *x)
 {
     hr__enter(run->tape, "relu", -1);
-    hr__relu_in_place(run->tape, x);
+    if (run->model->stages != NULL)
+        hr__rebind(run->tape, x, hr__relu(run->tape, *x));
+    else
+        hr__relu_in_place(run->tape, x);
     hr__leave(run->tape);
 }
 
@@ -162,11 +189,13 @@ static hr__tensor forward(hr__plan_run *run)
     hr__tape *tape = run->tape;
     hr__tensor pixels = hr__make_pixels(run, modules->pixels.channels);
     hr__tensor x = run_stem(run, modules, pixels);
+    hr__tensor embedded = run->model->stages != NULL ? hr__hold(tape, x) : hr__no_tensor();
     for (size_t i = 0; i < STAGES; i++)
         run_stage(run, i, &x);
     hr__enter(tape, "avgpool", -1);
     hr__rebind(tape, &x, hr__mean(tape, x, run->settings->batch * modules->classifier.weights.in));
     hr__leave(tape);
+    hr__drop(tape, &embedded);
     hr__tensor loss = hr__classify(run, x, &modules->classifier);
     hr__drop(tape, &pixels);
     return loss;
@@ -175,15 +204,16 @@ static hr__tensor forward(hr__plan_run *run)
 static uint64_t usual_length(const hr_plan_model *model)
 {
     (void)model;
-    return 224; /* what the weights of torchvision were trained with */
+    return 224; /* what the weights of torchvision and transformers were trained with */
 }
 
 const hr__family hr__family_resnet = {
     .name = "resnet",
-    .model_types = (const char *const[]){NULL},
+    .model_types = (const char *const[]){"resnet", NULL},
     .has_images = true,
     .keeps_logits_type = true,
     .usual_length = usual_length,
+    .read = hr__read_resnet,
     .build = build,
     .forward = forward,
 };

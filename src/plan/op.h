@@ -112,6 +112,7 @@ typedef enum hr__attention_kernel {
 
 typedef struct hr__attention_shape {
     uint64_t batch, heads, key_heads, length, key_length, width; /* width of a head */
+    uint64_t window; /* tokens that a cache keeps of the layer; 0: all */
     bool has_dropout;
     bool is_causal;
     bool is_mask_strided;   /* its last dimension is not the innermost: no fused kernel takes it */

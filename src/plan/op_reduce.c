@@ -66,6 +66,7 @@ void hr__node_sum_rows_for(hr__tape *tape, size_t edge, uint64_t rows, uint64_t 
 {
     if (!hr__node_wants(tape, edge))
         return;
+    hr__node_return(tape);
     hr__node_take_for(tape, edge, columns, dtype);
     uint64_t elements = columns == 0 ? 0 : buffer_elements(tape, rows, columns);
     if (elements > 0)

@@ -12,7 +12,8 @@
 #define CUDA_BYTES (UINT64_C(527) << 20)
 
 /* NCCL's channels, from the first collective on: 1.45 GiB on 2 GPUs (ml-engineering,
- * training/performance), 1.06 GB on 8 (nccl#1685). */
+ * training/performance), 1.06 GB on 8 H100 (nccl#1685). It grows with channels; the higher of the
+ * two is planned with. */
 #define NCCL_BYTES (UINT64_C(1485) << 20)
 
 /* What PyTorch's allocator cannot use of what it holds, on a card that is full: it gives unused
@@ -34,6 +35,14 @@ uint64_t hr__device_bytes(uint64_t peak_allocated_bytes, const hr_plan_settings 
         !hr__add_u64(sum, hr__context_bytes(settings), &sum))
         return UINT64_MAX;
     return sum;
+}
+
+uint64_t hr__resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
+                            const hr_plan_settings *settings)
+{
+    const uint64_t card_bytes = settings->card_bytes == 0 ? UINT64_MAX : settings->card_bytes;
+    const uint64_t room = card_bytes > used_bytes ? card_bytes - used_bytes : 0;
+    return pageable_bytes < room ? pageable_bytes : room;
 }
 
 uint64_t hr__device_bytes_at_worst(uint64_t peak_allocated_bytes, const hr_plan_settings *settings,

@@ -14,7 +14,12 @@ uint64_t hr__context_bytes(const hr_plan_settings *settings);
 /* What a process with that peak takes, where nobody replayed it. */
 uint64_t hr__device_bytes(uint64_t peak_allocated_bytes, const hr_plan_settings *settings);
 
-/* The same, if the prediction is as far off as in the worst measured case. */
+/* Of memory that may move to the host, what stays on a card beside the `used_bytes` that may not.
+ */
+uint64_t hr__resident_bytes(uint64_t pageable_bytes, uint64_t used_bytes,
+                            const hr_plan_settings *settings);
+
+/* As hr__device_bytes(), if the prediction is as far off as in the worst measured case. */
 uint64_t hr__device_bytes_at_worst(uint64_t peak_allocated_bytes, const hr_plan_settings *settings,
                                    hr__error_band band);
 

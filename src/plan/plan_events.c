@@ -131,7 +131,7 @@ static void hear_mark(void *context, hr__tape_mark mark)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static void begin(hr__plan_events *events)
+void hr__plan_events_init(hr__plan_events *events)
 {
     *events = (hr__plan_events){.step_count = 0};
     events->model.streams = &events->default_stream;
@@ -148,7 +148,7 @@ hr_status hr__plan_events_make(const hr_plan_model *model, const hr_plan_setting
     listening l = {.events = out};
     const hr__tape_listener listener = {&l, hear_alloc, hear_free, hear_mark};
     HR_ASSERT(steps >= 1 && steps <= HR__PLAN_MOST_STEPS);
-    begin(out);
+    hr__plan_events_init(out);
     hr_status status =
         hr__plan_simulate_steps(model, settings, steps, &listener, &out->peaks, &out->places);
     hr__host_free(l.sizes);

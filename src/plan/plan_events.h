@@ -49,6 +49,9 @@ typedef struct hr__plan_events {
     hr_stream default_stream;
 } hr__plan_events;
 
+/* Empty, with one stream and no private pool. */
+void hr__plan_events_init(hr__plan_events *events);
+
 /* Runs `steps` steps, HR__PLAN_MOST_STEPS at most. The settings must have been checked. `out` must
  * stay where it is: it points into itself.
  *

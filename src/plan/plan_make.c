@@ -158,9 +158,6 @@ static hr_status fill_run(plan_holder *holder, const hr__plan_events *events)
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
-/* More than any card has; what an allocator would make of it is nobody's question. */
-#define MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
-
 /* PyTorch does not split a block for an end of 1 MiB or less, and counts it whole: how many bytes
  * that makes is known only by playing the run. */
 static void add_rounding(plan_holder *holder, const hr__plan_events *events, uint64_t peak_bytes)
@@ -180,7 +177,7 @@ static hr_status fill_reserved(plan_holder *holder, const hr__plan_events *event
     hr__plan_replayed replayed;
     for (size_t i = 0; i < HR__PLAN_POLICIES; i++)
         plan->reserved_bytes[i] = HR_UNKNOWN;
-    if (without_replay || plan->peak_allocated_bytes > MOST_REPLAYED_BYTES)
+    if (without_replay || plan->peak_allocated_bytes > HR__MOST_REPLAYED_BYTES)
         return HR_OK;
     HR__TRY(hr__plan_replay_events(events, &replayed));
     memcpy(plan->reserved_bytes, replayed.reserved_bytes, sizeof replayed.reserved_bytes);
@@ -213,20 +210,22 @@ static int64_t margin_of(uint64_t card_bytes, uint64_t used_bytes)
 
 /* PyTorch holds more than it uses as long as there is room, and gives that back when there is not:
  * what fits is decided by what it uses. */
-static void judge(hr_plan *plan, hr__error_band band, uint64_t outside_bytes)
+static void judge(hr_plan *plan, hr__error_band band)
 {
     const uint64_t card_bytes = plan->settings.card_bytes;
-    uint64_t used = hr__device_bytes(plan->peak_allocated_bytes, &plan->settings) + outside_bytes;
-    uint64_t worst = hr__device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band) +
-                     outside_bytes;
+    uint64_t used = hr__device_bytes(plan->peak_allocated_bytes, &plan->settings);
+    uint64_t worst = hr__device_bytes_at_worst(plan->peak_allocated_bytes, &plan->settings, band);
     plan->context_bytes = hr__context_bytes(&plan->settings);
     plan->is_card_known = card_bytes > 0;
     plan->fits = plan->is_card_known && worst <= card_bytes;
     plan->peak_device_bytes = plan->reserved_bytes[0] == HR_UNKNOWN
                                   ? used
-                                  : plan->reserved_bytes[0] + plan->context_bytes + outside_bytes;
+                                  : plan->reserved_bytes[0] + plan->context_bytes;
     if (plan->fits && plan->peak_device_bytes > card_bytes)
         plan->peak_device_bytes = card_bytes;
+    plan->resident_bytes =
+        hr__resident_bytes(plan->pageable_bytes, plan->peak_device_bytes, &plan->settings);
+    plan->peak_device_bytes += plan->resident_bytes;
     if (plan->is_card_known)
         plan->margin_bytes = margin_of(card_bytes, plan->peak_device_bytes);
 }
@@ -320,7 +319,8 @@ static hr_status fill_from_events(plan_holder *holder, const hr_plan_model *mode
     HR__TRY(fill_run(holder, events));
     HR__TRY(fill_reserved(holder, events, without_replay));
     HR__TRY(fill_error(holder, model, band));
-    judge(&holder->plan, band, events->peaks.outside_bytes);
+    holder->plan.pageable_bytes = events->peaks.pageable_bytes;
+    judge(&holder->plan, band);
     return HR_OK;
 }
 

@@ -37,6 +37,8 @@ typedef struct hr__transformer {
     uint64_t window;                         /* sliding; 0 = none */
     uint64_t
         window_period; /* every so many layers, one without a window; 0 = none such (gemma2: 2) */
+    uint64_t window_from;     /* layers before this one have none (qwen2) */
+    const bool *windows;      /* which layers have one, in place of both; NULL: not listed */
     uint64_t rotary_width;    /* of a head, what is rotated; 0 = all of it (phi) */
     uint64_t position_offset; /* roberta: positions are counted from here on, for each sample */
     hr__activation activation;
@@ -52,6 +54,7 @@ typedef struct hr__transformer {
     bool has_capped_scores;     /* the same before attention's softmax */
     bool has_packed_weights;    /* phi3: q, k, v in one product, gate and up in another */
     bool has_pooler;
+    bool is_sequential; /* gpt_neox: the MLP reads what attention made, not what that read */
 } hr__transformer;
 
 enum { HR__MODEL_MOST_NOTES = 8 };
@@ -65,6 +68,14 @@ typedef enum hr__layers_loss {
     HR__LAYERS_MSE,
     HR__LAYERS_MEAN, /* output.mean() */
 } hr__layers_loss;
+
+/* transformers' ResNet: the same kind of blocks, with widths of its own. */
+typedef struct hr__resnet_stages {
+    uint64_t colors, stem;      /* channels that come in, and behind the stem */
+    uint64_t channels[4];       /* behind each stage */
+    bool halves_first;          /* the first stage too has half the size of what it is given */
+    bool strides_in_first_conv; /* of a bottleneck, in place of the second */
+} hr__resnet_stages;
 
 typedef struct hr__family {
     const char *name;
@@ -95,6 +106,7 @@ struct hr_plan_model {
     uint64_t resnet_blocks[4];
     uint64_t resnet_groups, resnet_width; /* of a group: 1 and 64 in a plain one */
     bool is_bottleneck;                   /* resnet50 and larger */
+    const hr__resnet_stages *stages;      /* of transformers' ResNet; NULL: torchvision's */
     uint64_t classes;
     const hr__layer_line *lines; /* of a description */
     size_t line_count;
@@ -123,6 +135,7 @@ extern const hr__family hr__family_t5;
 extern const hr__family hr__family_gemma;
 extern const hr__family hr__family_phi;
 extern const hr__family hr__family_phi3;
+extern const hr__family hr__family_gpt_neox;
 extern const hr__family hr__family_mixtral;
 extern const hr__family hr__family_resnet;
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "plan/plan_model.h"
+#include "plan/plan_run.h"
 
 static bool has_convolutions(const hr_plan_model *model)
 {
@@ -19,6 +20,7 @@ size_t hr__plan_notes(const hr_plan_model *model, const hr_plan_settings *settin
                       const char *notes[HR__PLAN_MOST_NOTES])
 {
     bool is_training = settings->mode == HR_PLAN_MODE_TRAIN;
+    hr__dtype autocast_dtype;
     size_t count = 0;
     notes[count++] = "planned as PyTorch runs it: torch.compile, CUDA graphs and kernels of other "
                      "libraries keep other tensors";
@@ -37,6 +39,14 @@ size_t hr__plan_notes(const hr_plan_model *model, const hr_plan_settings *settin
     if (is_training && is_8bit(settings->optimizer))
         notes[count++] = "bitsandbytes keeps small tensors in 32 bits, and others by version in "
                          "blocks of 256 or 2048";
+    if (is_training && settings->optimizer == HR_OPTIMIZER_PAGED_ADAM_8BIT)
+        notes[count++] = "paged state is unified memory, which max_memory_allocated() does not "
+                         "count: on the card while there is room, on the host where there is none; "
+                         "whether it fits is decided without it";
+    if (is_training && settings->is_quantized && !hr__is_autocast(settings, &autocast_dtype))
+        notes[count++] = "QLoRA without autocast: all that is not in 4 bits is float32, and so are "
+                         "activations, which may take more than LoRA in bf16 does; amp-bf16 is "
+                         "usual";
     if (is_training && is_8bit(settings->optimizer) && settings->sharding == HR_SHARDING_FSDP)
         notes[count++] = "bitsandbytes' optimizers are reported to fail on weights that FSDP2 "
                          "shares (bitsandbytes#1633)";

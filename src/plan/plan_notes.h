@@ -6,7 +6,7 @@
 
 #include "headroom/plan.h"
 
-enum { HR__PLAN_MOST_NOTES = 12 };
+enum { HR__PLAN_MOST_NOTES = 16 };
 
 /* For a model with these (checked) settings; static strings. */
 size_t hr__plan_notes(const hr_plan_model *model, const hr_plan_settings *settings,

@@ -7,6 +7,9 @@
 #include "headroom/plan.h"
 #include "plan/plan_events.h"
 
+/* More than any card has; what an allocator would make of it is nobody's question. */
+#define HR__MOST_REPLAYED_BYTES (UINT64_C(1) << 40)
+
 enum { HR__PLAN_POLICIES = 3 }; /* native, expandable, headroom */
 
 typedef struct hr__plan_replayed {

@@ -203,7 +203,6 @@ static void simulate(hr__plan_run *run, unsigned steps, hr__plan_peaks *out)
     out->weights_bytes = weights_bytes;
     out->parameters = run->parameters;
     out->trained_parameters = run->trained_parameters;
-    out->outside_bytes = run->outside_bytes;
     out->pageable_bytes = run->pageable_bytes;
     out->is_generation = is_inside(run->tape, out->peak.place, "generation");
 }

@@ -39,8 +39,7 @@ struct hr__plan_run {
     size_t block_count;      /* that ran in this forward pass */
     hr__sharding *sharding;  /* sharding.h; NULL: every weight is here, always */
     hr__key_cache *keys;     /* generate.c; NULL: nothing is generated */
-    uint64_t outside_bytes;  /* on the device, outside of PyTorch's allocator */
-    uint64_t pageable_bytes; /* the same, but they may move to the host */
+    uint64_t pageable_bytes; /* outside of PyTorch's allocator: on the device while there is room */
 };
 
 /* Zeroed memory that lives as long as the run; on failure the tape fails and the answer is a place
@@ -195,8 +194,7 @@ typedef struct hr__plan_peaks {
     uint64_t after_forward_bytes, after_backward_bytes, after_step_bytes;
     uint64_t weights_bytes;
     uint64_t parameters, trained_parameters;
-    uint64_t outside_bytes;  /* on the device, outside of PyTorch's allocator: NCCL's buffers */
-    uint64_t pageable_bytes; /* likewise, but only as long as there is room: paged states */
+    uint64_t pageable_bytes; /* outside of PyTorch's allocator: on the device while there is room */
     bool is_generation;      /* the peak is in the making of tokens after the prompt */
 } hr__plan_peaks;
 
@@ -254,5 +252,7 @@ void hr__generate(hr__plan_run *run);
 /* DynamicCache.update(): what is cached and what is new, together; held by the caller. */
 hr__tensor hr__cache_keys(hr__plan_run *run, hr__tensor keys, const hr__attention_shape *shape);
 bool hr__is_generating(const hr__plan_run *run);
+/* Tokens of a sample that are in the cache already. */
+uint64_t hr__tokens_before(const hr__plan_run *run);
 
 #endif /* HR_PLAN_PLAN_RUN_H */

@@ -13,193 +13,25 @@
  * layers as for one of 12. */
 #include "plan/search.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "plan/plan_model.h"
+#include "plan/search_options.h"
 #include "plan/settings_check.h"
 
-enum { MOST_OPTIONS = 8, MOST_BLOCKS = 8000, MOST_TRIALS = 400, LORA_RANK = 16, CHUNKS = 8 };
-
-/* ---- options --------------------------------------------------------------------------------- */
-
-/* What a change can be made to; the first is what it is. */
-typedef struct options {
-    uint64_t values[MOST_OPTIONS];
-    size_t count;
-} options;
+enum { MOST_BLOCKS = 8000, MOST_TRIALS = 400, LORA_RANK = 16 };
 
 typedef struct searching {
     const hr_plan_model *model;
     const hr_plan_settings *base;
     double head_share;
-    options options[HR__CHANGE_COUNT];
+    hr__search_options options[HR__CHANGE_COUNT];
     size_t trials, most_trials;
     hr__found smallest; /* the fastest of those that fit with the least activations */
     hr__search_result *result;
 } searching;
-
-enum { METHOD_AS_IT_IS, METHOD_LORA, METHOD_QLORA };
-
-static void offer(options *list, uint64_t value)
-{
-    if (list->count < MOST_OPTIONS)
-        list->values[list->count++] = value;
-}
-
-static bool is_training(const hr_plan_settings *settings)
-{
-    return settings->mode == HR_PLAN_MODE_TRAIN;
-}
-
-static uint64_t largest_divisor(uint64_t number, uint64_t at_most)
-{
-    while (at_most > 1 && number % at_most != 0)
-        at_most--;
-    return at_most;
-}
-
-static uint64_t smallest_divisor(uint64_t number, uint64_t at_least)
-{
-    while (at_least < number && number % at_least != 0)
-        at_least++;
-    return at_least;
-}
-
-/* Smaller ones that divide it, so that a step has as many samples as before: halves, or from a
- * large batch to the smallest in steps of the same ratio. Without training a smaller batch is the
- * largest batch's business. */
-static void offer_batches(const hr_plan_settings *base, options *list)
-{
-    if (!is_training(base))
-        return;
-    uint64_t samples = base->batch * base->accumulation; /* both within limits */
-    uint64_t least = smallest_divisor(base->batch, 1 + (samples - 1) / HR__MOST_ACCUMULATION);
-    double ratio = pow((double)base->batch / (double)least, 1.0 / (MOST_OPTIONS - 1));
-    double target = (double)base->batch;
-    uint64_t last = base->batch;
-    while (last > least && list->count < MOST_OPTIONS) {
-        target /= ratio < 2 ? 2 : ratio;
-        uint64_t next = largest_divisor(base->batch, target < 1.5 ? 1 : (uint64_t)(target + 0.5));
-        if (next < least || list->count == MOST_OPTIONS - 1)
-            next = least;
-        if (next < last)
-            offer(list, next);
-        last = next < last ? next : last;
-    }
-}
-
-static void offer_precisions(const hr_plan_settings *base, options *list)
-{
-    bool has_bf16 = hr__card_has_bf16(base->card_name);
-    bool is_32_bit = base->precision == HR_PRECISION_FP32 || base->precision == HR_PRECISION_TF32;
-    bool is_amp =
-        base->precision == HR_PRECISION_AMP_BF16 || base->precision == HR_PRECISION_AMP_FP16;
-    if (is_32_bit && is_training(base))
-        offer(list, has_bf16 ? HR_PRECISION_AMP_BF16 : HR_PRECISION_AMP_FP16);
-    if ((is_32_bit || is_amp) && has_bf16)
-        offer(list, HR_PRECISION_BF16);
-    else if ((is_32_bit || is_amp) && !is_training(base))
-        offer(list, HR_PRECISION_FP16);
-}
-
-static void offer_optimizers(const hr_plan_settings *base, options *list)
-{
-    if (!is_training(base) || base->offload != HR_OFFLOAD_NONE)
-        return;
-    switch (base->optimizer) {
-    case HR_OPTIMIZER_ADAMW:
-    case HR_OPTIMIZER_ADAMW_LOOP:
-        offer(list, HR_OPTIMIZER_ADAMW_FUSED);
-        offer(list, HR_OPTIMIZER_ADAM_8BIT);
-        offer(list, HR_OPTIMIZER_ADAFACTOR);
-        break;
-    case HR_OPTIMIZER_ADAMW_FUSED:
-        offer(list, HR_OPTIMIZER_ADAM_8BIT);
-        offer(list, HR_OPTIMIZER_ADAFACTOR);
-        break;
-    case HR_OPTIMIZER_ADAM_8BIT:
-        offer(list, HR_OPTIMIZER_PAGED_ADAM_8BIT);
-        break;
-    default:
-        break;
-    }
-}
-
-/* What is cheap to make again is known of transformers' blocks. */
-static void offer_checkpointing(const searching *s, options *list)
-{
-    const hr_plan_settings *base = s->base;
-    if (!is_training(base) || base->checkpointing == HR_CHECKPOINTING_FULL)
-        return;
-    if (base->checkpointing == HR_CHECKPOINTING_NONE && s->model->shape.heads > 0)
-        offer(list, HR_CHECKPOINTING_SELECTIVE);
-    offer(list, HR_CHECKPOINTING_FULL);
-}
-
-static void offer_sharding(const hr_plan_settings *base, options *list)
-{
-    if (base->gpus < 2 || base->sharding == HR_SHARDING_FSDP ||
-        base->sharding == HR_SHARDING_ZERO_3)
-        return;
-    if (is_training(base) && base->sharding != HR_SHARDING_ZERO_2)
-        offer(list, HR_SHARDING_ZERO_2);
-    offer(list, HR_SHARDING_FSDP);
-}
-
-static void offer_methods(const searching *s, options *list)
-{
-    const hr_plan_settings *base = s->base;
-    if (!is_training(base) || s->model->shape.heads == 0 || base->is_quantized)
-        return;
-    if (base->lora_rank == 0)
-        offer(list, METHOD_LORA);
-    offer(list, METHOD_QLORA);
-}
-
-static void offer_offload(const hr_plan_settings *base, options *list)
-{
-    if (base->offload != HR_OFFLOAD_NONE)
-        return;
-    if (is_training(base))
-        offer(list, HR_OFFLOAD_OPTIMIZER);
-    offer(list, HR_OFFLOAD_WEIGHTS);
-}
-
-/* The loss in chunks is code for models whose head is one product: those that generate. */
-static bool has_long_loss(const searching *s)
-{
-    return is_training(s->base) && s->model->family->generate != NULL &&
-           s->model->shape.vocabulary > 0 && s->base->loss_chunks <= 1;
-}
-
-static void list_options(searching *s)
-{
-    const hr_plan_settings *base = s->base;
-    options *lists = s->options;
-    offer(&lists[HR__CHANGE_ATTENTION], base->attention);
-    if (base->attention == HR_ATTENTION_EAGER)
-        offer(&lists[HR__CHANGE_ATTENTION], HR_ATTENTION_SDPA);
-    offer(&lists[HR__CHANGE_LOSS], base->loss_chunks);
-    if (has_long_loss(s))
-        offer(&lists[HR__CHANGE_LOSS], CHUNKS);
-    offer(&lists[HR__CHANGE_PRECISION], base->precision);
-    offer_precisions(base, &lists[HR__CHANGE_PRECISION]);
-    offer(&lists[HR__CHANGE_OPTIMIZER], base->optimizer);
-    offer_optimizers(base, &lists[HR__CHANGE_OPTIMIZER]);
-    offer(&lists[HR__CHANGE_BATCH], base->batch);
-    offer_batches(base, &lists[HR__CHANGE_BATCH]);
-    offer(&lists[HR__CHANGE_CHECKPOINTING], base->checkpointing);
-    offer_checkpointing(s, &lists[HR__CHANGE_CHECKPOINTING]);
-    offer(&lists[HR__CHANGE_SHARDING], base->sharding);
-    offer_sharding(base, &lists[HR__CHANGE_SHARDING]);
-    offer(&lists[HR__CHANGE_METHOD], METHOD_AS_IT_IS);
-    offer_methods(s, &lists[HR__CHANGE_METHOD]);
-    offer(&lists[HR__CHANGE_OFFLOAD], base->offload);
-    offer_offload(base, &lists[HR__CHANGE_OFFLOAD]);
-}
 
 /* ---- ways ------------------------------------------------------------------------------------ */
 
@@ -224,11 +56,11 @@ static hr_plan_settings settings_of(const searching *s, const way *w)
     made.sharding = (hr_sharding)value[HR__CHANGE_SHARDING];
     made.offload = (hr_offload)value[HR__CHANGE_OFFLOAD];
     made.batch = value[HR__CHANGE_BATCH];
-    if (is_training(&made))
+    if (hr__is_training(&made))
         made.accumulation = s->base->accumulation * (s->base->batch / made.batch);
-    if (value[HR__CHANGE_METHOD] != METHOD_AS_IT_IS && made.lora_rank == 0)
+    if (value[HR__CHANGE_METHOD] != HR__METHOD_AS_IT_IS && made.lora_rank == 0)
         made.lora_rank = LORA_RANK;
-    made.is_quantized = made.is_quantized || value[HR__CHANGE_METHOD] == METHOD_QLORA;
+    made.is_quantized = made.is_quantized || value[HR__CHANGE_METHOD] == HR__METHOD_QLORA;
     return made;
 }
 
@@ -512,12 +344,21 @@ static bool is_as_good(const hr__found *a, const hr__found *b)
            a->distance <= b->distance;
 }
 
+/* DeepSpeed's ways to share are not PyTorch's, and a program is written for one of the two. */
+static bool share_by_one_library(const hr_plan_settings *a, const hr_plan_settings *b)
+{
+    return a->sharding == HR_SHARDING_NONE || b->sharding == HR_SHARDING_NONE ||
+           (a->sharding == HR_SHARDING_FSDP) == (b->sharding == HR_SHARDING_FSDP);
+}
+
 /* With a card, who cannot change one thing looks for another: ways compete with those that change
  * nothing else. */
 static bool competes(const searching *s, const hr__found *a, const hr__found *b)
 {
     if (s->base->card_bytes == 0)
         return true;
+    if (!share_by_one_library(&a->settings, &b->settings))
+        return false;
     for (hr__change change = 0; change < HR__CHANGE_COUNT; change++)
         if (hr__has_changed(change, s->base, &a->settings) &&
             !hr__has_changed(change, s->base, &b->settings))
@@ -604,7 +445,7 @@ hr_status hr__search(const hr_plan_model *model, const hr_plan_settings *base, d
 {
     searching s = {.model = model, .base = base, .head_share = head_share, .result = out};
     *out = (hr__search_result){.found_count = 0};
-    list_options(&s);
+    hr__search_list_options(model, base, s.options);
     size_t limit = way_limit(&s), budget = MOST_BLOCKS / blocks_of(model, base);
     s.most_trials = budget < 20 ? 20 : budget > MOST_TRIALS ? MOST_TRIALS : budget;
     way *ways = hr__host_alloc_zeroed(limit, sizeof *ways);

@@ -36,6 +36,12 @@ static hr_status check_range(const char *name, uint64_t number, uint64_t least, 
                     least, most, number);
 }
 
+/* 0 is "not said" in the settings, and nothing that a person would write. */
+static hr_status check_range_if_said(const char *name, uint64_t number, uint64_t most)
+{
+    return number == 0 ? HR_OK : check_range(name, number, 1, most);
+}
+
 static hr_status check_enumerator(const char *name, int number, int count)
 {
     if (number >= 0 && number < count)
@@ -59,12 +65,12 @@ static hr_status check_enumerators(const hr_plan_settings *settings)
 static hr_status check_ranges(const hr_plan_settings *settings)
 {
     HR__TRY(check_range("batch", settings->batch, 1, HR__MOST_BATCH));
-    HR__TRY(check_range("sequence", settings->sequence, 0, HR__MOST_SEQUENCE));
-    HR__TRY(check_range("image", settings->image, 0, HR__MOST_IMAGE));
+    HR__TRY(check_range_if_said("sequence", settings->sequence, HR__MOST_SEQUENCE));
+    HR__TRY(check_range_if_said("image", settings->image, HR__MOST_IMAGE));
     HR__TRY(check_range("accumulation", settings->accumulation, 1, HR__MOST_ACCUMULATION));
-    HR__TRY(check_range("generate", settings->generate, 0, HR__MOST_SEQUENCE));
-    HR__TRY(check_range("loss chunks", settings->loss_chunks, 0, HR__MOST_CHUNKS));
-    HR__TRY(check_range("LoRA's rank", settings->lora_rank, 0, HR__MOST_RANK));
+    HR__TRY(check_range_if_said("generate", settings->generate, HR__MOST_SEQUENCE));
+    HR__TRY(check_range_if_said("loss chunks", settings->loss_chunks, HR__MOST_CHUNKS));
+    HR__TRY(check_range_if_said("LoRA's rank", settings->lora_rank, HR__MOST_RANK));
     HR__TRY(check_range("GPUs", settings->gpus, 1, HR__MOST_GPUS));
     if (settings->checkpointing == HR_CHECKPOINTING_EVERY)
         HR__TRY(check_range("checkpoint every", settings->checkpoint_every, 1, HR__MOST_BATCH));
@@ -182,10 +188,11 @@ static hr_status check_abilities(const hr_plan_model *model, const hr_plan_setti
     const hr__family *family = model->family;
     const char *name = family->name;
     if (settings->generate > 0 && family->generate == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                        "generate: a model of the family %s generates "
-                        "no tokens, or how is not known",
-                        name);
+        return hr__fail(
+            HR_ERR_INVALID_ARGUMENT,
+            "generate: a model of the family %s generates no tokens, or how it does is "
+            "not known; those of gpt2, llama, gemma, phi, phi3, gpt_neox, mixtral and t5 do",
+            name);
     if (settings->loss_chunks > 1 && model->shape.vocabulary == 0)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "loss chunks: a model of the family %s has no vocabulary, its loss is "
@@ -232,15 +239,23 @@ static hr_status check_image(const hr_plan_model *model, hr_plan_settings *setti
 static hr_status check_sequence(const hr_plan_model *model, hr_plan_settings *settings)
 {
     const uint64_t usual = model->family->usual_length(model);
+    const bool has_decoder = model->shape.decoder_layers > 0;
     if (settings->image != 0)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "image: a model of the family %s reads text; expected a length, not a size "
                         "of %" PRIu64 " pixels",
                         model->family->name, settings->image);
     if (settings->sequence == 0)
-        settings->sequence = settings->generate < usual ? usual - settings->generate : 1;
+        settings->sequence = has_decoder                  ? usual /* the prompt is the encoder's */
+                             : settings->generate < usual ? usual - settings->generate
+                                                          : 1;
     HR__TRY(check_range("sequence", settings->sequence, 1, HR__MOST_SEQUENCE));
     const uint64_t all = settings->sequence + settings->generate; /* both within limits */
+    if (model->family->has_position_table && all > usual && settings->generate > 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "sequence: the model has positions for %" PRIu64
+                        " tokens and no more, found %" PRIu64 " and %" PRIu64 " generated",
+                        usual, settings->sequence, settings->generate);
     if (model->family->has_position_table && all > usual)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "sequence: the model has positions for %" PRIu64

@@ -4,11 +4,6 @@
  * gradient_as_bucket_view=True the buckets are there beside the gradients, from the beginning. */
 #include "plan/sharding.h"
 
-/* What a process with one communicator was seen to take on the device beside PyTorch: 1.45 GiB with
- * 2 GPUs (stas00/ml-engineering, training/performance), 1.06 GB with 8 H100 (NVIDIA/nccl#1685). It
- * grows with channels; the higher of the two is planned with. */
-static const uint64_t NCCL_BYTES = UINT64_C(1556925645);
-
 /* torch.nn.parallel: a first small bucket, so that reducing begins early. */
 enum { FIRST_BUCKET_BYTES = 1 << 20, BUCKET_BYTES = 25 << 20 };
 
@@ -29,9 +24,7 @@ static void make_buckets(hr__plan_run *run)
 void hr__begin_data_parallel(hr__plan_run *run)
 {
     const hr_plan_settings *settings = run->settings;
-    if (settings->gpus < 2)
-        return;
-    run->outside_bytes += NCCL_BYTES;
-    if (settings->sharding == HR_SHARDING_NONE && settings->mode == HR_PLAN_MODE_TRAIN)
+    if (settings->gpus > 1 && settings->sharding == HR_SHARDING_NONE &&
+        settings->mode == HR_PLAN_MODE_TRAIN)
         make_buckets(run);
 }

@@ -90,8 +90,13 @@ static hr__slowdown of_precision(const hr_plan_settings *from)
                                 "(tests/data/plan)"};
 }
 
+/* For as many samples. */
 static hr__slowdown of_batch(const hr_plan_settings *from, const hr_plan_settings *to)
 {
+    if (to->generate > 0)
+        return (hr__slowdown){(double)from->batch / (double)to->batch,
+                              "computed: each token reads all weights, for few samples as for "
+                              "many"};
     const double for_each_halving = 1.03;
     return (hr__slowdown){
         pow(for_each_halving, log2((double)from->batch / (double)to->batch)),
@@ -105,6 +110,16 @@ static hr__slowdown of_chunks(double head_share)
     return (hr__slowdown){1 + head_share / 3,
                           "computed: the head runs once more in the backward pass"};
 }
+
+/* ZeRO-1 sends gradients once a step; from 2 on they are parted, and sent, in every micro-batch. */
+static bool sends_more_gradients(const hr_plan_settings *to)
+{
+    return to->accumulation > 1 && to->sharding == HR_SHARDING_ZERO_2;
+}
+
+static const hr__slowdown zero_2_accumulated = {
+    1.05, "gradients cross in every micro-batch and not once a step (deepspeed "
+          "runtime/zero/stage_1_and_2.py); no measurement found, a twentieth is assumed"};
 
 /* ---- offload --------------------------------------------------------------------------------- */
 
@@ -195,6 +210,8 @@ hr__slowdown hr__slowdown_of(hr__change change, const hr_plan_settings *from,
         return of_chunks(head_share);
     case HR__CHANGE_METHOD:
         return to->is_quantized ? qlora : lora;
+    case HR__CHANGE_SHARDING:
+        return sends_more_gradients(to) ? zero_2_accumulated : from_table(change, to);
     case HR__CHANGE_OFFLOAD:
         return to->generate > 0 ? of_offload_in_generation() : of_offload(to);
     default:

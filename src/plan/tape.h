@@ -200,6 +200,11 @@ void hr__node_save(hr__tape *tape, hr__tensor tensor);
 #define HR__NO_SLOT UINT16_MAX
 uint16_t hr__node_take(hr__tape *tape, uint64_t elements, hr__dtype dtype);
 void hr__node_let_go(hr__tape *tape, uint16_t slot);
+
+/* The derivative has been computed; what it takes from here on is the engine's, which sums
+ * gradients to the shape of their argument. A node in a checkpoint has let go of what it saved by
+ * then: nobody but the derivative held what was made again. */
+void hr__node_return(hr__tape *tape);
 void hr__node_give(hr__tape *tape, size_t edge, uint16_t slot);
 void hr__node_pass(hr__tape *tape, size_t edge, size_t output); /* the incoming one, uncopied */
 

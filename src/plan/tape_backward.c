@@ -2,7 +2,8 @@
  *
  * Nodes run in the reverse order of their making, which is PyTorch's order too; gradients of
  * parameters are put away as soon as all of them have come. A node's incoming gradients and what it
- * saved are held until it has run, then let go before what it made is handed on. A gradient that
+ * saved are held until it has run (in a checkpoint: until its derivative is computed), then let go
+ * before what it made is handed on. A gradient that
  * comes second to a place is added in place if nobody else holds the first, else into a new
  * tensor. */
 #include "plan/tape.h"
@@ -63,7 +64,14 @@ static void hand_on(hr__tape *tape, hr__source source, uint32_t gradient)
         put_away(tape, leaf);
 }
 
-static void run_steps(hr__tape *tape, const hr__node *node, uint32_t *gifts)
+static void let_go_of_saved(hr__tape *tape, hr__node *node)
+{
+    for (uint32_t i = 0; i < node->saved_count; i++)
+        hr__storage_let_go(tape, tape->saved.items[node->first_saved + i]);
+    node->saved_count = 0;
+}
+
+static void run_steps(hr__tape *tape, hr__node *node, uint32_t *gifts)
 {
     uint32_t *slots = tape->slots.items;
     for (uint32_t i = 0; i < node->step_count; i++) {
@@ -84,15 +92,17 @@ static void run_steps(hr__tape *tape, const hr__node *node, uint32_t *gifts)
             gifts[step->edge] = tape->incoming.items[node->first_incoming + step->slot];
             hr__storage_hold(tape, gifts[step->edge]);
             break;
+        case HR__STEP_RETURN:
+            if (node->checkpoint != HR__NO_SOURCE)
+                let_go_of_saved(tape, node);
+            break;
         }
     }
 }
 
 static void let_go_of_node(hr__tape *tape, hr__node *node)
 {
-    for (uint32_t i = 0; i < node->saved_count; i++)
-        hr__storage_let_go(tape, tape->saved.items[node->first_saved + i]);
-    node->saved_count = 0;
+    let_go_of_saved(tape, node);
     for (uint32_t i = 0; i < node->incoming_count; i++) {
         uint32_t *place = &tape->incoming.items[node->first_incoming + i];
         hr__storage_let_go(tape, *place);

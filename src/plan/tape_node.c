@@ -130,6 +130,11 @@ void hr__node_let_go(hr__tape *tape, uint16_t slot)
         step->slot = slot;
 }
 
+void hr__node_return(hr__tape *tape)
+{
+    (void)add_step(tape, HR__STEP_RETURN);
+}
+
 bool hr__node_wants(const hr__tape *tape, size_t edge)
 {
     if (tape->status != HR_OK || tape->is_running_again)

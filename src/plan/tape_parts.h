@@ -16,6 +16,7 @@ typedef enum hr__step_kind {
     HR__STEP_LET_GO, /* slot */
     HR__STEP_GIVE,   /* edge, slot */
     HR__STEP_PASS,   /* edge, slot: the incoming output's number */
+    HR__STEP_RETURN, /* the derivative is done; what follows is the engine's */
 } hr__step_kind;
 
 /* One thing a derivative does. */

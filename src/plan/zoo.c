@@ -59,6 +59,10 @@ typedef struct zoo_entry {
 #define MIXTRAL(...)                                                                               \
     DECODER(mixtral, __VA_ARGS__, .activation = HR__ACTIVATION_SILU, .is_gated = true,             \
             .experts = 8, .experts_per_token = 2)
+#define NEOX(name_, count, hidden_, layers_, heads_, width, inner_, vocabulary_, rotated)          \
+    DECODER(gpt_neox, name_, count, hidden_, layers_, heads_, heads_, width, inner_, vocabulary_,  \
+            2048, .activation = HR__ACTIVATION_GELU, .has_query_bias = true,                       \
+            .rotary_width = rotated)
 #define GEMMA(...)                                                                                 \
     DECODER(gemma, __VA_ARGS__, .activation = HR__ACTIVATION_GELU, .is_gated = true,               \
             .is_tied = true, .has_fp32_norm_weights = true, .has_scaled_embedding = true)
@@ -190,6 +194,13 @@ static const zoo_entry zoo[] = {
     PHI3("phi-3-medium", 13960238080, 5120, 40, 40, 10, 128, 17920, 32064, 4096,
          .rotary_width = 128, .window = 2047),
     PHI3("phi-4", 14659507200, 5120, 40, 40, 10, 128, 17920, 100352, 16384, .rotary_width = 128),
+    NEOX("pythia-160m", 162322944, 768, 12, 12, 64, 3072, 50304, 16),
+    NEOX("pythia-410m", 405334016, 1024, 24, 16, 64, 4096, 50304, 16),
+    NEOX("pythia-1b", 1011781632, 2048, 16, 8, 256, 8192, 50304, 64),
+    NEOX("pythia-1.4b", 1414647808, 2048, 24, 16, 128, 8192, 50304, 32),
+    NEOX("pythia-2.8b", 2775208960, 2560, 32, 32, 80, 10240, 50304, 20),
+    NEOX("pythia-6.9b", 6857302016, 4096, 32, 32, 128, 16384, 50432, 32),
+    NEOX("pythia-12b", 11846072320, 5120, 36, 40, 128, 20480, 50688, 32),
     LLAMA("qwen2-0.5b", 494032768, 896, 24, 14, 2, 64, 4864, 151936, 131072, TIED,
           .has_query_bias = true),
     LLAMA("qwen2-1.5b", 1543714304, 1536, 28, 12, 2, 128, 8960, 151936, 131072, TIED,
@@ -214,6 +225,9 @@ static const zoo_entry zoo[] = {
           .has_query_norm = true),
     LLAMA("qwen3-1.7b", 1720574976, 2048, 28, 16, 8, 128, 6144, 151936, 40960, TIED,
           .has_query_norm = true),
+    DECODER(mixtral, "qwen3-30b-a3b", 30532122624, 2048, 48, 32, 4, 128, 768, 151936, 40960,
+            .activation = HR__ACTIVATION_SILU, .is_gated = true, .has_query_norm = true,
+            .experts = 128, .experts_per_token = 8),
     LLAMA("qwen3-4b", 4022468096, 2560, 36, 32, 8, 128, 9728, 151936, 40960, TIED,
           .has_query_norm = true),
     LLAMA("qwen3-8b", 8190735360, 4096, 36, 32, 8, 128, 12288, 151936, 40960,

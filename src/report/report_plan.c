@@ -123,15 +123,14 @@ static void say_peak(hr__report *out, const hr_plan *plan)
                         hr__size_text(plan->phase_peaks[2]).text);
 }
 
-static void say_reserved(hr__report *out, const hr_plan *plan)
+void hr__report_reserved(hr__report *out, const uint64_t reserved_bytes[3])
 {
-    if (plan->reserved_bytes[0] == HR_UNKNOWN && plan->reserved_bytes[1] == HR_UNKNOWN &&
-        plan->reserved_bytes[2] == HR_UNKNOWN)
+    if (reserved_bytes[0] == HR_UNKNOWN && reserved_bytes[1] == HR_UNKNOWN &&
+        reserved_bytes[2] == HR_UNKNOWN)
         return;
     hr__report_fact(out, "reserved", "%s with PyTorch's defaults, %s expandable, %s with headroom",
-                    hr__size_text(plan->reserved_bytes[0]).text,
-                    hr__size_text(plan->reserved_bytes[1]).text,
-                    hr__size_text(plan->reserved_bytes[2]).text);
+                    hr__size_text(reserved_bytes[0]).text, hr__size_text(reserved_bytes[1]).text,
+                    hr__size_text(reserved_bytes[2]).text);
 }
 
 static void say_error(hr__report *out, const hr_plan *plan)
@@ -173,7 +172,7 @@ static void say_plan(hr__report *out, const hr_plan *plan)
     say_model(out, plan);
     say_settings(out, &plan->settings);
     say_peak(out, plan);
-    say_reserved(out, plan);
+    hr__report_reserved(out, plan->reserved_bytes);
     say_error(out, plan);
     if (plan->is_card_known && plan->largest_batch > 0)
         hr__report_fact(out, "batch", "%s at most, everything else as it is",

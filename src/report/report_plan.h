@@ -13,7 +13,11 @@ void hr__report_plan_bar(hr__report *out, const hr_plan *plan);
 /* report_plan_choices.c: what makes it fit, and how to write it. */
 void hr__report_plan_choices(hr__report *out, const hr_plan *plan);
 
-/* report_plan_json.c */
+/* report_plan.c: what the allocators would reserve, in one line; none where nothing is known. */
+void hr__report_reserved(hr__report *out, const uint64_t reserved_bytes[3]);
+
+/* report_plan_json.c; the first: the same. */
+void hr__json_reserved(hr__json *json, const uint64_t reserved_bytes[3]);
 void hr__json_plan(hr__json *json, const hr_plan *plan);
 void hr__json_known_models(hr__json *json);
 

@@ -10,6 +10,8 @@
 
 enum { INDENT = 2, WIDEST_BAR = 98, NAME_COLUMNS = 13, SIZE_COLUMNS = 10, SHARE_COLUMNS = 8 };
 
+#define PAGED "paged state" /* unified memory, beside PyTorch's */
+
 typedef struct bar_look {
     const char *name;
     const char *letter;
@@ -27,6 +29,7 @@ static const bar_look looks[] = {
     {"data", "D", "\033[32m"},
     {"rounding", "U", "\033[90m"},
     {"context", "C", "\033[37m"},
+    {PAGED, "P", "\033[95m"},
     {"reserve", "R", "\033[94m"},
     {"key/value cache", "V", "\033[93m"},
 };
@@ -103,6 +106,8 @@ static void draw_bar(hr__report *out, const hr_plan *plan)
     }
     bytes += plan->context_bytes;
     draw_up_to(out, &scale, "context", bytes, &drawn);
+    bytes += plan->resident_bytes;
+    draw_up_to(out, &scale, PAGED, bytes, &drawn);
     draw_up_to(out, &scale, "reserve", plan->peak_device_bytes, &drawn);
     for (; drawn < scale.columns; drawn++)
         hr__append_text(&out->buffer, ".");
@@ -160,7 +165,7 @@ static void say_part(hr__report *out, const char *name, uint64_t bytes, uint64_t
 void hr__report_plan_bar(hr__report *out, const hr_plan *plan)
 {
     const uint64_t whole_bytes = plan->peak_device_bytes;
-    uint64_t bytes = plan->context_bytes;
+    uint64_t bytes = plan->context_bytes + plan->resident_bytes;
     draw_bar(out, plan);
     mark_card(out, plan);
     for (size_t i = 0; i < plan->part_count; i++) {
@@ -168,5 +173,6 @@ void hr__report_plan_bar(hr__report *out, const hr_plan *plan)
         bytes += plan->parts[i].bytes;
     }
     say_part(out, "context", plan->context_bytes, whole_bytes);
+    say_part(out, PAGED, plan->resident_bytes, whole_bytes);
     say_part(out, "reserve", whole_bytes > bytes ? whole_bytes - bytes : 0, whole_bytes);
 }

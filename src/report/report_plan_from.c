@@ -126,6 +126,7 @@ static void say_scaled(hr__report *out, const hr_plan_scaled *scaled)
     hr__report_fact(out, "peak", "%s allocated, in %s; recorded %s",
                     hr__size_text(scaled->peak_allocated_bytes).text, scaled->peak_phase,
                     hr__size_text(scaled->now_peak_bytes).text);
+    hr__report_reserved(out, scaled->reserved_bytes);
     say_error(out, scaled);
     if (scaled->is_card_known)
         hr__report_fact(out, "fitting", "a batch of %s at most, everything else as it is",
@@ -233,6 +234,7 @@ static void json_scaled(hr__json *json, const hr_plan_scaled *scaled, const char
     hr__json_unsigned(json, "peak_device_bytes", scaled->peak_device_bytes);
     hr__json_unsigned(json, "context_bytes", scaled->context_bytes);
     hr__json_text(json, "peak_phase", scaled->peak_phase);
+    hr__json_reserved(json, scaled->reserved_bytes);
     json_parts(json, scaled);
     json_laws(json, scaled);
     hr__json_unsigned(json, "perhaps_square_bytes", scaled->perhaps_square_bytes);

@@ -53,12 +53,12 @@ static void json_peaks(hr__json *json, const hr_plan *plan)
     hr__json_known(json, "after_step_bytes", plan->after_step_bytes);
 }
 
-static void json_reserved(hr__json *json, const hr_plan *plan)
+void hr__json_reserved(hr__json *json, const uint64_t reserved_bytes[3])
 {
     static const char *const policies[] = {"native", "expandable", "headroom"};
     hr__json_begin_object(json, "reserved_bytes");
     for (size_t i = 0; i < 3; i++)
-        hr__json_known(json, policies[i], plan->reserved_bytes[i]);
+        hr__json_known(json, policies[i], reserved_bytes[i]);
     hr__json_end_object(json);
 }
 
@@ -134,6 +134,8 @@ void hr__json_plan(hr__json *json, const hr_plan *plan)
     json_settings(json, &plan->settings);
     hr__json_known(json, "peak_allocated_bytes", plan->peak_allocated_bytes);
     hr__json_known(json, "peak_device_bytes", plan->peak_device_bytes);
+    hr__json_unsigned(json, "pageable_bytes", plan->pageable_bytes);
+    hr__json_unsigned(json, "resident_bytes", plan->resident_bytes);
     hr__json_text(json, "peak_phase", plan->peak_phase);
     hr__json_text(json, "peak_place", plan->peak_place);
     json_parts(json, "parts", plan->parts, plan->part_count);
@@ -142,7 +144,7 @@ void hr__json_plan(hr__json *json, const hr_plan *plan)
     json_parts(json, "activations_by_layer", plan->layer_parts, plan->layer_part_count);
     hr__json_end_object(json);
     json_peaks(json, plan);
-    json_reserved(json, plan);
+    hr__json_reserved(json, plan->reserved_bytes);
     json_error_band(json, plan);
     json_card(json, plan);
     json_choices(json, plan);

@@ -1,5 +1,6 @@
 /* test_plan_truth.c - predictions against measured steps, and the table of error bands against
  * both. */
+#include <glob.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,7 +18,12 @@ static int read_truths(void **state)
 {
     static hr_test_truths truths;
     *state = &truths;
-    return hr_test_read_truths(HR_TEST_DATA "/plan/truth.jsonl", &truths) ? 0 : -1;
+    glob_t files;
+    bool is_good = glob(HR_TEST_DATA "/plan/*.jsonl", 0, NULL, &files) == 0;
+    for (size_t i = 0; is_good && i < files.gl_pathc; i++)
+        is_good = hr_test_read_truths(files.gl_pathv[i], &truths);
+    globfree(&files);
+    return is_good ? 0 : -1;
 }
 
 static int free_truths(void **state)
@@ -28,8 +34,7 @@ static int free_truths(void **state)
 
 static hr_plan *plan_of(const hr_test_truth *truth)
 {
-    const hr_plan_options options = {
-        .struct_size = sizeof options, .without_replay = true, .without_choices = true};
+    const hr_plan_options options = {.struct_size = sizeof options, .without_choices = true};
     hr_plan *plan = NULL;
     if (hr_plan_make(truth->model, &truth->settings, &options, &plan) != HR_OK)
         fail_msg("%s: %s", truth->name, hr_last_error());
@@ -57,7 +62,7 @@ static void every_peak_is_within_3_percent_and_the_median_within_1(void **state)
     const hr_test_truths *truths = *state;
     double *errors = calloc(truths->count, sizeof *errors);
     assert_non_null(errors);
-    assert_true(truths->count >= 37);
+    assert_true(truths->count >= 77);
     for (size_t i = 0; i < truths->count; i++) {
         const hr_test_truth *truth = &truths->cases[i];
         hr_plan *plan = plan_of(truth);
@@ -70,6 +75,13 @@ static void every_peak_is_within_3_percent_and_the_median_within_1(void **state)
     free(errors);
 }
 
+/* As it was measured: since the step began, with the gradients of the one before still there. */
+static uint64_t forward_peak(const hr_plan *plan)
+{
+    uint64_t before = plan->after_step_bytes, forward = plan->phase_peaks[0];
+    return before != HR_UNKNOWN && before > forward ? before : forward;
+}
+
 static void what_is_there_after_the_forward_pass_is_within_3_percent(void **state)
 {
     const hr_test_truths *truths = *state;
@@ -79,7 +91,7 @@ static void what_is_there_after_the_forward_pass_is_within_3_percent(void **stat
         (void)error_of(truth->name, "after the forward pass", plan->after_forward_bytes,
                        truth->after_forward_bytes);
         if (truth->settings.accumulation == 1)
-            (void)error_of(truth->name, "the forward pass's peak", plan->phase_peaks[0],
+            (void)error_of(truth->name, "the forward pass's peak", forward_peak(plan),
                            truth->peak_forward_bytes);
         assert_int_equal(plan->parameters, truth->parameters);
         hr_plan_free(plan);

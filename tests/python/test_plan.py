@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / "python"))
 import headroom  # noqa: E402
 from headroom import _plan  # noqa: E402
 
+PHASES = ROOT / "tests/data/recordings/train_eval_phases.native.pickle.xz"
 CONFIG = {"model_type": "gpt2", "vocab_size": 1000, "n_positions": 256, "n_embd": 64, "n_layer": 2,
           "n_head": 4}
 
@@ -61,6 +62,8 @@ class Plan(unittest.TestCase):
             "batch", "sequence", "accumulation", "loss_chunks", "lora_rank", "quantized", "gpus",
             "master_weights", "card")], [3, 64, 5, 7, 9, False, 2, True, "h200"])
         self.assertTrue(settings_of(qlora=4)["quantized"])
+        self.assertTrue(settings_of(mode="inference")["loss"])
+        self.assertFalse(settings_of(mode="inference", without_loss=True)["loss"])
         image = headroom.plan("vit-base", image=448, choices=False)["settings"]
         self.assertEqual((image["image"], image["sequence"]), (448, None))
 
@@ -85,6 +88,47 @@ class Plan(unittest.TestCase):
                       {"checkpointing": "every"}, {"card": "rtx"}, {"lora": 8, "qlora": 8}):
             with self.assertRaises(ValueError):
                 headroom.plan("gpt2", **wrong)
+
+    def test_a_recording_is_planned_at_another_batch(self):
+        made = headroom.plan(from_recording=PHASES, batch_now=8, batch=16, card="rtx4090")
+        self.assertEqual((made["schema"], made["file"], made["batch_now"], made["batch"]),
+                         (1, str(PHASES), 8, 16))
+        self.assertTrue(made["fits"])
+        same = headroom.plan(from_recording=PHASES, batch_now=8)
+        self.assertEqual(same["peak_allocated_bytes"], same["now_peak_bytes"])
+        self.assertGreater(made["peak_allocated_bytes"], same["peak_allocated_bytes"])
+        for policy in ("native", "expandable", "headroom"):
+            self.assertGreaterEqual(made["reserved_bytes"][policy], made["peak_allocated_bytes"])
+        longer = headroom.plan(from_recording=PHASES, batch_now=8, sequence_now=64, sequence=128,
+                               step=made["step"], card="24GiB")
+        self.assertEqual((longer["sequence_now"], longer["sequence"], longer["step"]),
+                         (64, 128, made["step"]))
+
+    def test_a_recording_that_was_loaded_is_planned_alike(self):
+        by_path = headroom.plan(from_recording=str(PHASES), batch_now=4, batch=2)
+        with headroom.load(PHASES) as recording:
+            self.assertEqual(recording.plan(4, batch=2), by_path)
+            self.assertEqual(headroom.plan(from_recording=recording, batch_now=4, batch=2), by_path)
+        in_memory = headroom.plan(from_recording=PHASES.read_bytes(), batch_now=4, batch=2)
+        self.assertEqual(dict(in_memory, file=None), dict(by_path, file=None))
+
+    def test_what_has_no_sense_of_a_recording_is_refused(self):
+        for wrong, words in (({}, "needs batch_now"), ({"batch_now": 0}, "from 1 on"),
+                             ({"batch_now": 1, "sequence": 64}, "needs sequence_now"),
+                             ({"batch_now": 1, "step": -1}, "from 0 on"),
+                             ({"batch_now": 1, "step": True}, "from 0 on"),
+                             ({"batch_now": 1, "lora": 8}, "lora is of models"),
+                             ({"batch_now": 1, "model": "gpt2"}, "model is of models"),
+                             ({"batch_now": 1, "card": "rtx"}, "a size is")):
+            with self.assertRaisesRegex(ValueError, words):
+                headroom.plan(from_recording=PHASES, **wrong)
+        for wrong in ({"batch_now": 1}, {"sequence_now": 1}, {"step": 0}):
+            with self.assertRaisesRegex(ValueError, "needs from_recording"):
+                headroom.plan("gpt2", **wrong)
+        with self.assertRaisesRegex(ValueError, "expected a model"):
+            headroom.plan()
+        with self.assertRaisesRegex(headroom.HeadroomError, "step"):
+            headroom.plan(from_recording=PHASES, batch_now=1, step=10**6)
 
     def test_the_built_in_models_are_listed(self):
         models = {model["name"]: model["parameters"] for model in headroom.plan_models()}

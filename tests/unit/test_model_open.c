@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "plan/config_families.h"
+#include "plan/model_llama.h" /* hr__has_window */
 #include "plan/plan_model.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -74,6 +75,18 @@ static const struct published {
      " \"intermediate_size\": 14336, \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"
      " \"num_key_value_heads\": 8, \"max_position_embeddings\": 32768, \"num_local_experts\": 8,"
      " \"num_experts_per_tok\": 2, \"sliding_window\": null, \"output_router_logits\": false}"},
+    {"pythia-160m",
+     "{\"model_type\": \"gpt_neox\", \"vocab_size\": 50304, \"hidden_size\": 768,"
+     " \"intermediate_size\": 3072, \"num_hidden_layers\": 12, \"num_attention_heads\": 12,"
+     " \"max_position_embeddings\": 2048, \"hidden_act\": \"gelu\", \"rotary_pct\": 0.25,"
+     " \"use_parallel_residual\": true, \"tie_word_embeddings\": false}"},
+    {"qwen3-30b-a3b",
+     "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 151936, \"hidden_size\": 2048,"
+     " \"intermediate_size\": 6144, \"moe_intermediate_size\": 768, \"num_hidden_layers\": 48,"
+     " \"num_attention_heads\": 32, \"num_key_value_heads\": 4, \"head_dim\": 128,"
+     " \"max_position_embeddings\": 40960, \"num_experts\": 128, \"num_experts_per_tok\": 8,"
+     " \"decoder_sparse_step\": 1, \"mlp_only_layers\": [], \"norm_topk_prob\": true,"
+     " \"use_sliding_window\": false, \"sliding_window\": null, \"tie_word_embeddings\": false}"},
     {"bert-base",
      "{\"model_type\": \"bert\", \"vocab_size\": 30522, \"hidden_size\": 768,"
      " \"intermediate_size\": 3072, \"num_hidden_layers\": 12, \"num_attention_heads\": 12,"
@@ -150,6 +163,16 @@ static void assert_refused(const refusal *expected)
     " \"intermediate_size\": 128, \"num_hidden_layers\": 2, \"num_attention_heads\": 4, " fields   \
     "}"
 
+#define QWEN2_WITH(fields)                                                                         \
+    "{\"model_type\": \"qwen2\", \"vocab_size\": 100, \"hidden_size\": 64,"                        \
+    " \"intermediate_size\": 128, \"num_hidden_layers\": 4, \"num_attention_heads\": 4,"           \
+    " \"use_sliding_window\": true, \"sliding_window\": 16, " fields "}"
+#define QWEN3_MOE_WITH(fields)                                                                     \
+    "{\"model_type\": \"qwen3_moe\", \"vocab_size\": 100, \"hidden_size\": 64,"                    \
+    " \"intermediate_size\": 128, \"moe_intermediate_size\": 32, \"num_hidden_layers\": 2,"        \
+    " \"num_attention_heads\": 4, \"num_experts\": 4, " fields "}"
+#define RESNET_WITH(fields) "{\"model_type\": \"resnet\", " fields "}"
+
 static void absurd_values_are_refused_by_name(void **state)
 {
     static const refusal refusals[] = {
@@ -172,6 +195,32 @@ static void absurd_values_are_refused_by_name(void **state)
         {LLAMA_WITH("\"num_key_value_heads\": 0"), HR_ERR_UNSUPPORTED, "num_key_value_heads"},
         {LLAMA_WITH("\"hidden_size\": 66"), HR_ERR_UNSUPPORTED, "hidden_size: expected a multiple"},
         {LLAMA_WITH("\"tie_word_embeddings\": \"yes\""), HR_ERR_CORRUPT_FILE, "true or false"},
+        {LLAMA_WITH("\"head_dim\": 127"), HR_ERR_UNSUPPORTED,
+         "expected an even number of elements that are rotated, found 127"},
+        {QWEN2_WITH("\"layer_types\": [\"full_attention\"]"), HR_ERR_UNSUPPORTED,
+         "layer_types: expected 4 words, found 1"},
+        {QWEN2_WITH("\"layer_types\": \"full_attention\""), HR_ERR_CORRUPT_FILE,
+         "layer_types: expected a list"},
+        {QWEN2_WITH("\"layer_types\": [\"full_attention\", \"linear_attention\", 1, 2]"),
+         HR_ERR_UNSUPPORTED,
+         "layer_types[1]: expected one of full_attention, sliding_attention, found "
+         "\"linear_attention\""},
+        {QWEN2_WITH("\"layer_types\": [\"full_attention\", 3, 1, 2]"), HR_ERR_UNSUPPORTED,
+         "layer_types[1]: expected one of full_attention, sliding_attention, found 3"},
+        {QWEN3_MOE_WITH("\"mlp_only_layers\": [0]"), HR_ERR_UNSUPPORTED,
+         "mlp_only_layers: expected an empty list"},
+        {QWEN3_MOE_WITH("\"decoder_sparse_step\": 2"), HR_ERR_UNSUPPORTED, "decoder_sparse_step"},
+        {QWEN3_MOE_WITH("\"num_experts\": 0"), HR_ERR_UNSUPPORTED, "num_experts: expected"},
+        {QWEN3_MOE_WITH("\"num_experts_per_tok\": 5"), HR_ERR_UNSUPPORTED,
+         "num_experts_per_tok: expected a whole number from 1 to 4, found 5"},
+        {RESNET_WITH("\"depths\": [3, 4, 6]"), HR_ERR_UNSUPPORTED,
+         "depths: expected 4 numbers, one for each stage, found 3"},
+        {RESNET_WITH("\"depths\": [3, 4, 6, 0]"), HR_ERR_UNSUPPORTED, "depths: expected"},
+        {RESNET_WITH("\"hidden_sizes\": [256, 512, 1024, 2047]"), HR_ERR_UNSUPPORTED,
+         "hidden_sizes: expected multiples of 4"},
+        {RESNET_WITH("\"layer_type\": \"wide\""), HR_ERR_UNSUPPORTED,
+         "layer_type: expected one of bottleneck, basic"},
+        {RESNET_WITH("\"hidden_act\": \"silu\""), HR_ERR_UNSUPPORTED, "hidden_act: expected"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
@@ -187,13 +236,74 @@ static void what_is_no_model_is_told_what_it_is(void **state)
         {"{\"peft_type\": \"LORA\", \"r\": 8}", HR_ERR_CORRUPT_FILE, "an adapter's configuration"},
         {"{\"weight_map\": {}}", HR_ERR_CORRUPT_FILE, "an index of weights"},
         {"{\"model_type\": 3}", HR_ERR_CORRUPT_FILE, "model_type: expected a text, found 3"},
-        {"{\"model_type\": \"lama\"}", HR_ERR_UNSUPPORTED, "(perhaps llama), found \"lama\""},
+        {"{\"model_type\": \"lama\"}", HR_ERR_UNSUPPORTED, "headroom-plan(1)), found \"lama\""},
         {"{\"model_type\": \"mamba\"}", HR_ERR_UNSUPPORTED, "found \"mamba\""},
+        {"{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\"}}",
+         HR_ERR_UNSUPPORTED, "text_config is a gemma3_text, which can be planned by itself"},
+        {"{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"mamba\"}}",
+         HR_ERR_UNSUPPORTED, "what is none of them can be described by its layers"},
+        {"{\"model_type\": \"llava\", \"text_config\": 3}", HR_ERR_UNSUPPORTED, "found \"llava\""},
         {"{\"model_type\": ", HR_ERR_CORRUPT_FILE, ""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
         assert_refused(&refusals[i]);
+}
+
+/* Qwen's first layers see everything, whatever the window; newer files say it layer by layer. */
+static void a_window_is_that_of_the_layers_that_have_one(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        bool has_window[4];
+    } cases[] = {
+        {QWEN2_WITH("\"max_window_layers\": 2"), {false, false, true, true}},
+        {QWEN2_WITH("\"max_window_layers\": 0"), {true, true, true, true}},
+        {QWEN2_WITH("\"use_cache\": true"), {false, false, false, false}}, /* 28 as a rule */
+        {QWEN2_WITH("\"layer_types\": [\"sliding_attention\", \"full_attention\","
+                    " \"full_attention\", \"sliding_attention\"]"),
+         {true, false, false, true}},
+        {QWEN2_WITH("\"max_window_layers\": 0, \"use_sliding_window\": false"),
+         {false, false, false, false}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hr_plan_model *model = opened(cases[i].json);
+        for (uint64_t layer = 0; layer < 4; layer++)
+            assert_int_equal(hr__has_window(&model->shape, layer), cases[i].has_window[layer]);
+        hr_plan_model_close(model);
+    }
+}
+
+static uint64_t parameters_of(const char *json)
+{
+    const hr_plan_options options = {
+        .struct_size = sizeof options, .without_choices = true, .without_replay = true};
+    hr_plan_model *model = opened(json);
+    hr_plan *plan = NULL;
+    assert_int_equal(hr_plan_make(model, NULL, &options, &plan), HR_OK);
+    const uint64_t parameters = plan->parameters;
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+    return parameters;
+}
+
+/* As many as the published weights have. */
+static void a_resnet_of_transformers_has_the_weights_of_torchvisions(void **state)
+{
+    (void)state;
+    assert_int_equal(parameters_of(RESNET_WITH("\"num_labels\": 1000")), 25557032);
+    assert_int_equal(parameters_of(RESNET_WITH("\"num_labels\": 1000, \"layer_type\": \"basic\","
+                                               " \"depths\": [2, 2, 2, 2], \"hidden_sizes\":"
+                                               " [64, 128, 256, 512]")),
+                     11689512);
+    assert_int_equal(parameters_of(RESNET_WITH("\"num_labels\": 1000,"
+                                               " \"downsample_in_bottleneck\": true")),
+                     25557032);
+    /* With the stem's channels and half the size a first block has its shortcut all the same. */
+    assert_int_equal(parameters_of(RESNET_WITH("\"num_labels\": 1000,"
+                                               " \"downsample_in_first_stage\": true")),
+                     25557032);
 }
 
 static void every_family_needs_its_fields(void **state)
@@ -284,6 +394,8 @@ int main(void)
         cmocka_unit_test(a_published_configuration_comes_to_the_built_in_shape),
         cmocka_unit_test(absurd_values_are_refused_by_name),
         cmocka_unit_test(what_is_no_model_is_told_what_it_is),
+        cmocka_unit_test(a_window_is_that_of_the_layers_that_have_one),
+        cmocka_unit_test(a_resnet_of_transformers_has_the_weights_of_torchvisions),
         cmocka_unit_test(every_family_needs_its_fields),
         cmocka_unit_test(what_the_plan_leaves_out_is_noted),
         cmocka_unit_test(a_file_and_its_folder_are_the_same_model),

@@ -118,6 +118,33 @@ static void every_law_is_found(void **state)
     record_dispose(&hand);
 }
 
+/* Each block of a step is there until its end, so that nothing is used twice: what is reserved is
+ * what is live, rounded up by the rules. */
+static void what_is_reserved_is_replayed(void **state)
+{
+    (void)state;
+    hand_made_recording hand;
+    const hr_recording *recording = record_steps(&hand, varied, COUNT_OF(varied));
+    hr_plan_scaling scaling = scaling_of(varied[4], (step_size){32, 2048});
+    hr_plan_scaled *scaled;
+    const uint64_t most_lost = (UINT64_C(20) << 20) * (COUNT_OF(blocks) + 1);
+    scaling.step = 4;
+    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(scaled->reserved_bytes[i] >= scaled->peak_allocated_bytes);
+        assert_true(scaled->reserved_bytes[i] - scaled->peak_allocated_bytes < most_lost);
+        assert_int_equal(scaled->reserved_bytes[i] % (2 << 20), 0); /* segments, pages */
+    }
+    hr_plan_scaled_free(scaled);
+    scaling.batch = UINT64_C(1) << 24; /* more than any card has */
+    assert_int_equal(hr_plan_from_recording(recording, &scaling, &scaled), HR_OK);
+    assert_true(scaled->peak_allocated_bytes > UINT64_C(1) << 40);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(scaled->reserved_bytes[i], HR_UNKNOWN);
+    hr_plan_scaled_free(scaled);
+    record_dispose(&hand);
+}
+
 static void the_largest_step_is_taken(void **state)
 {
     (void)state;
@@ -231,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_law_is_found),
+        cmocka_unit_test(what_is_reserved_is_replayed),
         cmocka_unit_test(the_largest_step_is_taken),
         cmocka_unit_test(a_card_has_a_largest_batch),
         cmocka_unit_test(steps_of_one_size_say_so),

@@ -162,6 +162,77 @@ static void a_card_is_judged_with_the_error_counted_in(void **state)
     hr_plan_free(plan);
 }
 
+/* Unified memory stays on a card while there is room, and never keeps a run from fitting. */
+static void paged_state_is_on_the_card_as_far_as_there_is_room(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = gpt2_settings();
+    settings.optimizer = HR_OPTIMIZER_PAGED_ADAM_8BIT;
+    hr_plan *plan = make("gpt2", &settings);
+    const uint64_t pageable = plan->pageable_bytes, with_all = plan->peak_device_bytes;
+    assert_true(pageable > 2 * UINT64_C(124000000) && pageable < 2 * UINT64_C(124439808));
+    assert_int_equal(plan->resident_bytes, pageable);
+    assert_int_equal(with_all, plan->reserved_bytes[0] + plan->context_bytes + pageable);
+    assert_int_equal(sum(plan->parts, plan->part_count), plan->peak_allocated_bytes);
+    hr_plan_free(plan);
+    settings.card_bytes = with_all - pageable / 8;
+    plan = make("gpt2", &settings);
+    assert_true(plan->fits);
+    assert_int_equal(plan->resident_bytes, pageable - pageable / 8);
+    assert_int_equal(plan->peak_device_bytes, settings.card_bytes);
+    assert_int_equal(plan->margin_bytes, 0);
+    hr_plan_free(plan);
+    settings.card_bytes = GIB;
+    plan = make("gpt2", &settings);
+    assert_false(plan->fits);
+    assert_int_equal(plan->resident_bytes, 0);
+    hr_plan_free(plan);
+    settings.optimizer = HR_OPTIMIZER_ADAM_8BIT;
+    plan = make("gpt2", &settings);
+    assert_int_equal(plan->pageable_bytes, 0);
+    hr_plan_free(plan);
+}
+
+static void the_buffers_between_gpus_are_counted_once(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = gpt2_settings();
+    hr_plan *one = make("gpt2", &settings);
+    settings.gpus = 2;
+    hr_plan *two = make("gpt2", &settings);
+    assert_int_equal(two->context_bytes - one->context_bytes, UINT64_C(1485) << 20);
+    assert_int_equal(two->peak_device_bytes, two->reserved_bytes[0] + two->context_bytes);
+    hr_plan_free(two);
+    hr_plan_free(one);
+}
+
+static bool has_note(const hr_plan *plan, const char *words)
+{
+    for (size_t i = 0; i < plan->note_count; i++)
+        if (strstr(plan->notes[i], words) != NULL)
+            return true;
+    return false;
+}
+
+static void qlora_without_autocast_says_what_it_costs(void **state)
+{
+    (void)state;
+    static const char words[] = "QLoRA without autocast";
+    hr_plan_settings settings = gpt2_settings();
+    settings.lora_rank = 8;
+    settings.precision = HR_PRECISION_BF16;
+    for (int is_quantized = 0; is_quantized <= 1; is_quantized++) {
+        settings.is_quantized = is_quantized == 1;
+        hr_plan *plan = make("gpt2", &settings);
+        assert_int_equal(has_note(plan, words), settings.is_quantized);
+        hr_plan_free(plan);
+    }
+    settings.precision = HR_PRECISION_AMP_BF16;
+    hr_plan *plan = make("gpt2", &settings);
+    assert_false(has_note(plan, words));
+    hr_plan_free(plan);
+}
+
 static void what_nobody_measured_has_no_band(void **state)
 {
     (void)state;
@@ -280,6 +351,9 @@ int main(void)
         cmocka_unit_test(with_checkpoints_the_peak_is_in_a_blocks_derivatives),
         cmocka_unit_test(inference_has_one_phase),
         cmocka_unit_test(a_card_is_judged_with_the_error_counted_in),
+        cmocka_unit_test(paged_state_is_on_the_card_as_far_as_there_is_room),
+        cmocka_unit_test(the_buffers_between_gpus_are_counted_once),
+        cmocka_unit_test(qlora_without_autocast_says_what_it_costs),
         cmocka_unit_test(what_nobody_measured_has_no_band),
         cmocka_unit_test(an_error_band_holds_all_cases_of_its_kind_and_no_other),
         cmocka_unit_test(many_accumulated_batches_are_planned_as_few),

@@ -176,6 +176,19 @@ static const hr_plan_model roberta_base = {.family = &hr__family_bert,
                                                      .has_attention_dropout = true,
                                                      .has_residual_dropout = true}};
 
+static const hr_plan_model pythia_160m = {.family = &hr__family_gpt_neox,
+                                          .shape = {.hidden = 768,
+                                                    .layers = 12,
+                                                    .heads = 12,
+                                                    .key_heads = 12,
+                                                    .head_width = 64,
+                                                    .rotary_width = 16,
+                                                    .inner = 3072,
+                                                    .vocabulary = 50304,
+                                                    .positions = 2048,
+                                                    .activation = HR__ACTIVATION_GELU,
+                                                    .has_query_bias = true}};
+
 static const hr_plan_model t5_small = {.family = &hr__family_t5,
                                        .shape = {.hidden = 512,
                                                  .layers = 6,
@@ -432,12 +445,27 @@ static void t5_in_float16_clamps(void **state)
                      clamps * 2 * settings.sequence * t5_small.shape.hidden);
 }
 
+/* In parallel both norms save the same input; one after the other, each its own. */
+static void a_parallel_block_saves_its_input_once(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = a_step;
+    hr_plan_model model = pythia_160m;
+    settings.mode = HR_PLAN_MODE_KEEP_GRAPH;
+    uint64_t parallel = simulate(&model, &settings).after_forward_bytes;
+    model.shape.is_sequential = true;
+    assert_int_equal(simulate(&model, &settings).after_forward_bytes - parallel,
+                     model.shape.layers * settings.batch * settings.sequence * model.shape.hidden *
+                         4);
+}
+
 static void every_family_checkpoints_with_every_kind_of_attention(void **state)
 {
     (void)state;
     const hr_plan_model *models[] = {&gpt2,         &llama_160m, &qwen3_600m,    &gemma2_2b,
                                      &phi_2,        &phi_3_mini, &mixtral_8x7b,  &bert_base,
-                                     &roberta_base, &t5_small,   &flan_t5_small, &vit_base};
+                                     &roberta_base, &t5_small,   &flan_t5_small, &vit_base,
+                                     &pythia_160m};
     static const hr_attention kinds[] = {HR_ATTENTION_SDPA, HR_ATTENTION_EAGER};
     static const hr_precision precisions[] = {HR_PRECISION_FP32, HR_PRECISION_AMP_BF16,
                                               HR_PRECISION_BF16};
@@ -478,8 +506,8 @@ static bool simulate_or_say_why(void *context)
 static void each_host_allocation_may_fail(void **state)
 {
     (void)state;
-    const hr_plan_model *models[] = {&gpt2,      &mixtral_8x7b, &phi_2,
-                                     &bert_base, &t5_small,     &vit_base};
+    const hr_plan_model *models[] = {&gpt2,     &mixtral_8x7b, &phi_2,      &bert_base,
+                                     &t5_small, &vit_base,     &pythia_160m};
     static const hr_plan_mode modes[] = {HR_PLAN_MODE_TRAIN, HR_PLAN_MODE_INFERENCE,
                                          HR_PLAN_MODE_KEEP_GRAPH};
     for (size_t i = 0; i < sizeof models / sizeof models[0] * 3; i++) {
@@ -496,9 +524,9 @@ static void each_host_allocation_may_fail(void **state)
 static void absurd_sizes_are_refused_and_nothing_breaks(void **state)
 {
     (void)state;
-    const hr_plan_model *models[] = {&gpt2,       &llama_160m,   &gemma2_2b, &phi_2,
-                                     &phi_3_mini, &mixtral_8x7b, &bert_base, &roberta_base,
-                                     &t5_small,   &vit_base};
+    const hr_plan_model *models[] = {&gpt2,       &llama_160m,   &gemma2_2b,  &phi_2,
+                                     &phi_3_mini, &mixtral_8x7b, &bert_base,  &roberta_base,
+                                     &t5_small,   &vit_base,     &pythia_160m};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
         hr_plan_settings settings = a_step;
         hr__plan_peaks peaks;
@@ -523,6 +551,7 @@ int main(void)
         cmocka_unit_test(experts_have_rows_and_columns_in_adafactor),
         cmocka_unit_test(roberta_embeds_positions_for_every_sample),
         cmocka_unit_test(t5_in_float16_clamps),
+        cmocka_unit_test(a_parallel_block_saves_its_input_once),
         cmocka_unit_test(every_family_checkpoints_with_every_kind_of_attention),
         cmocka_unit_test(each_host_allocation_may_fail),
         cmocka_unit_test(absurd_sizes_are_refused_and_nothing_breaks),

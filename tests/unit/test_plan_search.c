@@ -102,7 +102,8 @@ static void check_choice(const hr_plan_model *model, const hr_plan *plan,
     assert_true(choice->change_count > 0);
     assert_true(choice->peak_allocated_bytes < plan->peak_allocated_bytes);
     assert_true(choice->peak_device_bytes <= plan->settings.card_bytes);
-    assert_int_equal(samples(&choice->settings), samples(&plan->settings));
+    if (plan->settings.mode == HR_PLAN_MODE_TRAIN)
+        assert_int_equal(samples(&choice->settings), samples(&plan->settings));
     for (size_t i = 0; i < choice->change_count; i++) {
         assert_true(choice->changes[i][0] != '\0' && choice->costs[i][0] != '\0');
         assert_true(choice->code[i][0] != '\0' && choice->sources[i][0] != '\0');
@@ -257,6 +258,156 @@ static bool fits(const hr_plan_model *model, hr_plan_settings settings, uint64_t
     settings.batch = batch;
     assert_int_equal(hr__try(model, &settings, &trial), HR_OK);
     return trial.worst_bytes <= settings.card_bytes;
+}
+
+/* ---- what is offered to whom ----------------------------------------------------------------- */
+
+typedef bool (*wanted)(const hr_plan_settings *settings);
+
+static bool is_zero_1(const hr_plan_settings *settings)
+{
+    return settings->sharding == HR_SHARDING_ZERO_1;
+}
+
+static bool is_zero_3(const hr_plan_settings *settings)
+{
+    return settings->sharding == HR_SHARDING_ZERO_3;
+}
+
+static bool is_fsdp(const hr_plan_settings *settings)
+{
+    return settings->sharding == HR_SHARDING_FSDP;
+}
+
+static bool has_chunks(const hr_plan_settings *settings)
+{
+    return settings->loss_chunks > 1;
+}
+
+static size_t count_choices(const asked *question, wanted is_wanted)
+{
+    hr_plan_model *model = open_model(question->model);
+    const hr_plan_settings settings = settings_of(question);
+    hr_plan *plan = make(model, &settings);
+    size_t count = 0;
+    for (size_t i = 0; i < plan->choice_count; i++)
+        count += is_wanted(&plan->choices[i].settings);
+    hr_plan_free(plan);
+    hr_plan_model_close(model);
+    return count;
+}
+
+static void without_training_a_smaller_batch_is_offered(void **state)
+{
+    (void)state;
+    const asked question = {.model = "llama-3-8b",
+                            .batch = 64,
+                            .sequence = 2048,
+                            .precision = HR_PRECISION_BF16,
+                            .card = "rtx4090"};
+    hr_plan_model *model = open_model(question.model);
+    hr_plan_settings settings = settings_of(&question);
+    settings.mode = HR_PLAN_MODE_INFERENCE;
+    for (settings.generate = 0; settings.generate <= 100; settings.generate += 100) {
+        hr_plan *plan = make(model, &settings);
+        assert_false(plan->fits);
+        assert_true(plan->choice_count > 0);
+        const hr_plan_choice *first = &plan->choices[0];
+        assert_int_equal(first->change_count, 1);
+        assert_int_equal(first->settings.accumulation, 1);
+        assert_true(first->settings.batch < 64);
+        assert_true(first->settings.batch <= plan->largest_batch);
+        assert_true(first->settings.batch * 2 > plan->largest_batch);
+        /* A pass over few samples takes little longer for each; a token reads all weights. */
+        if (settings.generate == 0)
+            assert_true(first->slowdown < 1.5);
+        else
+            assert_true(first->slowdown * (double)first->settings.batch == 64);
+        hr_plan_free(plan);
+    }
+    hr_plan_model_close(model);
+}
+
+static void every_stage_of_zero_is_offered_where_it_helps(void **state)
+{
+    (void)state;
+    asked question = {.model = "llama-3-8b",
+                      .batch = 8,
+                      .sequence = 2048,
+                      .precision = HR_PRECISION_BF16,
+                      .card = "h100",
+                      .gpus = 4};
+    assert_true(count_choices(&question, is_zero_1) > 0);
+    assert_true(count_choices(&question, is_fsdp) > 0);
+    question = (asked){.model = "llama-3-8b",
+                       .batch = 1,
+                       .sequence = 2048,
+                       .precision = HR_PRECISION_BF16,
+                       .card = "a100-40g",
+                       .gpus = 8,
+                       .sharding = HR_SHARDING_ZERO_2};
+    assert_true(count_choices(&question, is_zero_3) > 0);
+    assert_true(count_choices(&question, is_fsdp) > 0);
+    assert_int_equal(count_choices(&question, is_zero_1), 0); /* it shares less */
+    question.sharding = HR_SHARDING_ZERO_3;
+    assert_int_equal(count_choices(&question, is_zero_1), 0);
+    assert_int_equal(count_choices(&question, is_fsdp), 0);
+    question = (asked){.model = "llama-3-70b",
+                       .batch = 1,
+                       .sequence = 2048,
+                       .precision = HR_PRECISION_BF16,
+                       .card = "h100",
+                       .gpus = 8,
+                       .mode = HR_PLAN_MODE_INFERENCE};
+    assert_true(count_choices(&question, is_zero_3) > 0);
+    assert_int_equal(count_choices(&question, is_zero_1), 0); /* there is no optimizer */
+    question.gpus = 1;
+    assert_int_equal(count_choices(&question, is_zero_3), 0);
+}
+
+static void a_long_loss_is_cut_whatever_the_family(void **state)
+{
+    (void)state;
+    assert_true(
+        count_choices(
+            &(asked){.model = "bert-base", .batch = 64, .sequence = 512, .card_bytes = 6 * GIB},
+            has_chunks) > 0);
+    assert_true(
+        count_choices(
+            &(asked){.model = "roberta-base", .batch = 64, .sequence = 512, .card_bytes = 6 * GIB},
+            has_chunks) > 0);
+    assert_true(
+        count_choices(
+            &(asked){.model = "t5-base", .batch = 16, .sequence = 512, .card_bytes = 12 * GIB},
+            has_chunks) > 0);
+    assert_int_equal(
+        count_choices(&(asked){.model = "vit-base", .batch = 256, .card_bytes = 8 * GIB},
+                      has_chunks),
+        0);
+}
+
+/* The head is another one in each: what is written for one runs in no other. */
+static void the_code_of_a_loss_in_chunks_is_the_models_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *words;
+    } cases[] = {{"gpt2", "model.get_output_embeddings()"},
+                 {"bert-base", "model.cls.predictions.decoder"},
+                 {"roberta-base", "model.lm_head.decoder"},
+                 {"t5-base", "model.model_dim**-0.5"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hr_plan_model *model = open_model(cases[i].model);
+        hr__arena arena;
+        hr__arena_init(&arena, 1 << 20);
+        const hr_plan_settings to = {.loss_chunks = 8};
+        const char *code = hr__change_code(&arena, HR__CHANGE_LOSS, model, &to);
+        assert_non_null(code);
+        assert_non_null(strstr(code, cases[i].words));
+        assert_non_null(strstr(code, "labels.chunk(8))) / (labels != -100).sum()"));
+        hr__arena_deinit(&arena);
+        hr_plan_model_close(model);
+    }
 }
 
 static void the_largest_batch_fits_and_one_more_does_not(void **state)
@@ -415,6 +566,10 @@ int main(void)
         cmocka_unit_test(a_card_beyond_reason_has_room),
         cmocka_unit_test(a_card_too_small_for_anything_is_called_that),
         cmocka_unit_test(what_shares_weights_still_has_other_ways),
+        cmocka_unit_test(without_training_a_smaller_batch_is_offered),
+        cmocka_unit_test(every_stage_of_zero_is_offered_where_it_helps),
+        cmocka_unit_test(a_long_loss_is_cut_whatever_the_family),
+        cmocka_unit_test(the_code_of_a_loss_in_chunks_is_the_models_own),
         cmocka_unit_test(the_largest_batch_fits_and_one_more_does_not),
         cmocka_unit_test(without_a_card_the_choices_need_less_and_less),
         cmocka_unit_test(a_card_without_bfloat16_is_offered_none),

@@ -418,6 +418,108 @@ static void a_long_prompt_is_higher_than_few_tokens(void **state)
     assert_int_equal(peaks.peak.live_bytes, generated(1024, 1).peak.live_bytes);
 }
 
+static const hr_plan_model small_t5 = {.family = &hr__family_t5,
+                                       .name = "small",
+                                       .shape = {.hidden = 512,
+                                                 .layers = 3,
+                                                 .decoder_layers = 2,
+                                                 .heads = 8,
+                                                 .key_heads = 8,
+                                                 .head_width = 64,
+                                                 .inner = 2048,
+                                                 .vocabulary = 1024,
+                                                 .buckets = 32,
+                                                 .is_tied = true,
+                                                 .activation = HR__ACTIVATION_RELU}};
+
+static hr__plan_peaks answered(hr_plan_settings settings, uint64_t prompt, uint64_t tokens)
+{
+    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.precision = HR_PRECISION_BF16;
+    settings.batch = 1;
+    settings.sequence = prompt;
+    settings.generate = tokens;
+    hr__plan_peaks peaks;
+    assert_int_equal(hr__plan_simulate(&small_t5, &settings, NULL, &peaks, NULL), HR_OK);
+    return peaks;
+}
+
+/* An encoder-decoder: what is kept of the prompt is of the prompt's length, whatever comes after.
+ */
+static void a_decoders_own_cache_grows_and_that_of_the_encoder_does_not(void **state)
+{
+    (void)state;
+    const hr_plan_settings settings = made_up_settings();
+    hr__plan_peaks some = answered(settings, 16, 100000), more = answered(settings, 16, 101024);
+    hr__plan_peaks longer = answered(settings, 1040, 100000);
+    assert_true(some.is_generation);
+    assert_int_equal(more.after_forward_bytes, some.after_forward_bytes); /* it is gone */
+    /* Keys and values of two layers grow by 1024 tokens of 512 numbers; the products in float32
+     * want copies of those of one layer. The prompt's are as large, and copied by nobody then; and
+     * what was encoded is held beside them, with the prompt itself (int64). */
+    uint64_t tokens = UINT64_C(1024) * 512 * 2;
+    assert_true(more.peak.live_bytes - some.peak.live_bytes > 4 * tokens);
+    uint64_t prompt = longer.peak.live_bytes - some.peak.live_bytes;
+    assert_int_equal(prompt, 5 * tokens + 1024 * 8 + 8 * 1024 * 2);
+    assert_false(answered(settings, 4096, 2).is_generation);
+}
+
+/* In later passes the encoder does not run, and the decoder's blocks are still the decoder's. */
+static void a_generating_decoder_finds_its_own_weights_however_they_are_kept(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = made_up_settings();
+    settings.offload = HR_OFFLOAD_WEIGHTS;
+    hr__plan_peaks streamed = answered(settings, 16, 200), whole;
+    settings = made_up_settings();
+    whole = answered(settings, 16, 200);
+    assert_true(streamed.peak.live_bytes < whole.peak.live_bytes);
+    settings.gpus = 2;
+    for (settings.sharding = HR_SHARDING_ZERO_3; settings.sharding <= HR_SHARDING_FSDP;
+         settings.sharding++) {
+        hr__plan_peaks shared = answered(settings, 16, 200);
+        assert_int_equal(shared.after_forward_bytes, answered(settings, 16, 1).after_forward_bytes);
+    }
+}
+
+/* A layer with a window keeps no more than that; those without keep everything. */
+static void only_the_layers_with_a_window_forget(void **state)
+{
+    (void)state;
+    hr_plan_model model = {.family = &hr__family_llama,
+                           .name = "small",
+                           .shape = {.hidden = 512,
+                                     .layers = 4,
+                                     .heads = 8,
+                                     .key_heads = 8,
+                                     .head_width = 64,
+                                     .inner = 1024,
+                                     .vocabulary = 1024,
+                                     .positions = 1024,
+                                     .window = 64,
+                                     .is_gated = true,
+                                     .activation = HR__ACTIVATION_SILU}};
+    hr_plan_settings settings = made_up_settings();
+    settings.mode = HR_PLAN_MODE_INFERENCE;
+    settings.precision = HR_PRECISION_BF16;
+    settings.batch = 1;
+    settings.sequence = 16;
+    const uint64_t token = UINT64_C(512) * 2, tokens = 100000;
+    for (uint64_t full = 0; full <= 4; full += 2) { /* the first ones */
+        uint64_t peaks[2];
+        model.shape.window_from = full;
+        for (size_t i = 0; i < 2; i++) {
+            hr__plan_peaks made;
+            settings.generate = 1000 + i * tokens;
+            assert_int_equal(hr__plan_simulate(&model, &settings, NULL, &made, NULL), HR_OK);
+            peaks[i] = made.peak.live_bytes;
+        }
+        /* keys and values of each, and the one that is replaced */
+        uint64_t grown = full == 0 ? 0 : 2 * full * tokens * token + tokens * token;
+        assert_int_equal(peaks[1] - peaks[0], grown);
+    }
+}
+
 static void a_million_million_tokens_take_no_longer(void **state)
 {
     (void)state;
@@ -446,6 +548,9 @@ int main(void)
         cmocka_unit_test(without_a_loss_the_logits_are_the_result),
         cmocka_unit_test(the_cache_grows_with_every_token),
         cmocka_unit_test(a_long_prompt_is_higher_than_few_tokens),
+        cmocka_unit_test(a_decoders_own_cache_grows_and_that_of_the_encoder_does_not),
+        cmocka_unit_test(a_generating_decoder_finds_its_own_weights_however_they_are_kept),
+        cmocka_unit_test(only_the_layers_with_a_window_forget),
         cmocka_unit_test(a_million_million_tokens_take_no_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

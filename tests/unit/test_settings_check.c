@@ -87,11 +87,13 @@ static void numbers_have_a_range(void **state)
     REFUSED(gpt2, "batch: expected a number from 1 to 1000000, found 0", settings.batch = 0);
     REFUSED(gpt2, "found 1000000000000", settings.batch = UINT64_C(1000000000000));
     REFUSED(gpt2, "sequence: expected", settings.sequence = UINT64_MAX);
-    REFUSED(vit, "image: expected", settings.image = UINT64_MAX);
+    REFUSED(vit, "image: expected a number from 1 to 65536", settings.image = UINT64_MAX);
     REFUSED(gpt2, "accumulation: expected", settings.accumulation = 0);
     REFUSED(gpt2, "GPUs: expected", settings.gpus = 0);
-    REFUSED(gpt2, "loss chunks: expected", settings.loss_chunks = UINT64_MAX);
-    REFUSED(gpt2, "LoRA's rank: expected", settings.lora_rank = UINT64_MAX);
+    REFUSED(gpt2, "loss chunks: expected a number from 1 to 65536",
+            settings.loss_chunks = UINT64_MAX);
+    REFUSED(gpt2, "LoRA's rank: expected a number from 1 to 65536",
+            settings.lora_rank = UINT64_MAX);
     REFUSED(gpt2, "checkpoint every: expected", settings.checkpointing = HR_CHECKPOINTING_EVERY);
     REFUSED(gpt2, "precision: 6 is none of its 6 values", settings.precision = HR_PRECISION_COUNT);
     REFUSED(gpt2, "optimizer: ", settings.optimizer = (hr_optimizer)99);
@@ -133,6 +135,8 @@ static void what_has_no_sense_for_the_model_is_refused(void **state)
     REFUSED(t5, "flash-attn does not take", settings.precision = HR_PRECISION_BF16,
             settings.attention = HR_ATTENTION_FLASH);
     REFUSED(gpt2, "positions for 1024 tokens and no more, found 1025", settings.sequence = 1025);
+    REFUSED(gpt2, "1024 tokens and no more, found 1000 and 25 generated", settings.sequence = 1000,
+            settings.generate = 25, settings.mode = HR_PLAN_MODE_INFERENCE);
     REFUSED(gpt2, "LoRA's rank: expected at most the width of the model, 768, found 769",
             settings.lora_rank = 769);
     REFUSED(gpt2, "card: 'rtx409' is not known; did you mean 'rtx4090'?",
