@@ -293,6 +293,18 @@ class Running(FleetCase):
             for scrape in scrapes:
                 samples(scrape.result())
 
+    def test_a_failure_is_reported_while_metrics_are_served(self):
+        support = live_jobs.ROOT / "tests/support/fake_torch_watch"
+        recording = live_jobs.ROOT / "tests/data/recordings/doctor/oom_too_large.pickle.xz"
+        script = self.folder / "train.py"
+        script.write_text("import torch\ntorch._C.allocate(7 << 30)\ntorch._C.allocate(2 << 30)\n",
+                          encoding="utf-8")
+        self.environment.update({"PYTHONPATH": str(support), "FAKE_TORCH_SNAPSHOT": str(recording)})
+        result = self.headroom("run", "--metrics", "0", "--", sys.executable, str(script),
+                               cwd=self.folder)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("Verdict: ", result.stderr)
+
     @staticmethod
     def try_to_scrape(server) -> str:
         try:

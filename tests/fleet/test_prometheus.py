@@ -54,6 +54,12 @@ def dashboard_labels() -> list:
             for text in asked]
 
 
+def written_queries() -> list:
+    """Those that README.md suggests."""
+    text = (FLEET / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^# .*\n(.*headroom_.*)$", text, re.M)
+
+
 def counted(step: int) -> str:
     """All that a job can tell, at some step: a leak, retries, a loader that is too slow."""
     live = GIB + step * (1 << 20)
@@ -142,6 +148,19 @@ class Rules(FleetCase):
         self.assertEqual(set(re.findall(r"headroom_([a-z_]+)\b(?!\()", told)) - families, set())
 
 
+    def test_the_panels_of_the_dashboard_have_places_of_their_own(self):
+        panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        taken = set()
+        for panel in panels:
+            place = panel["gridPos"]
+            cells = {(place["x"] + x, place["y"] + y)
+                     for x in range(place["w"]) for y in range(place["h"])}
+            self.assertLessEqual(place["x"] + place["w"], 24)
+            self.assertFalse(taken & cells, panel["title"])
+            taken |= cells
+
+
 class Scraping(FleetCase):
     def test_a_running_job_is_scraped_and_every_query_has_an_answer(self):
         exporter = self.exporter("127.0.0.1:0")
@@ -156,6 +175,9 @@ class Scraping(FleetCase):
         self.assertGreater(len(waiting), 40)
         for name in LATE_ALERTS:
             prometheus.ask(next(rule["query"] for rule in rules if rule["name"] == name))
+        self.assertEqual(len(written_queries()), 3)
+        for query in written_queries():
+            prometheus.ask(query)
         step = 40
 
         def is_answered() -> bool:
