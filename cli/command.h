@@ -36,6 +36,7 @@ typedef struct command {
 int command_demo(int argc, char **argv);
 int command_diff(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_exporter(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_replay(int argc, char **argv);
 int command_run(int argc, char **argv);

@@ -70,13 +70,25 @@ static bool is_refused_for_now(const char *command_name, const char *const *give
     return false;
 }
 
+/* The address is had before the job is started: what is taken then costs nothing. */
+static bool open_metrics(const char *command_name, run_metrics *metrics)
+{
+    serve_address failed;
+    if (serve_listen_open(&metrics->address, &metrics->doors, &failed))
+        return true;
+    serve_listen_explain(command_name, &failed, errno, "--metrics 0 finds a free port");
+    return false;
+}
+
 static int could_not_begin(const char *command_name, const char *what, const char *reason)
 {
     fprintf(stderr, "headroom %s: %s: %s\n", command_name, what, reason);
     return EXIT_COULD_NOT_START;
 }
 
-static int start(const char *command_name, char **program, const run_wishes *wishes)
+/* `metrics` may be NULL. */
+static int start(const char *command_name, char **program, const run_wishes *wishes,
+                 run_metrics *metrics)
 {
     char hook[PATH_MAX], place[PATH_MAX] = "";
     run_folder folder;
@@ -95,13 +107,20 @@ static int start(const char *command_name, char **program, const run_wishes *wis
     if (!run_folder_create(&folder))
         return could_not_begin(command_name, "no private folder in XDG_RUNTIME_DIR, TMPDIR or /tmp",
                                strerror(errno));
+    if (metrics != NULL && !open_metrics(command_name, metrics)) {
+        run_folder_remove(&folder);
+        return EXIT_COULD_NOT_START;
+    }
     int exit_status = EXIT_COULD_NOT_START;
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* the job writes there too: whole lines, not letters */
     if (run_environment_set(hook, folder.path, wishes, place)) {
-        const run_watch_options options = {.folder = &folder, .has_record = wishes->record != NULL};
+        const run_watch_options options = {
+            .folder = &folder, .has_record = wishes->record != NULL, .metrics = metrics};
         exit_status = run_watch(program, &options);
     } else {
         could_not_begin(command_name, "the environment could not be set", strerror(errno));
+        if (metrics != NULL)
+            serve_listen_close(&metrics->doors);
     }
     run_folder_remove(&folder);
     return exit_status;
@@ -131,23 +150,25 @@ static int find_bare_word(int dashes, char **argv)
 
 int command_run(int argc, char **argv)
 {
-    static const char *const later_names[] = {"metrics", "on-leak", "spill"};
-    const char *later[3] = {NULL, NULL, NULL};
+    static const char *const later_names[] = {"on-leak", "spill"};
+    const char *later[2] = {NULL, NULL};
+    const char *metrics_text = NULL;
+    run_metrics metrics;
     run_wishes wishes = {NULL, NULL, NULL};
     const argument_option options[] = {
         {.name = "allocator", .value = &wishes.allocator},
         {.name = "history", .value = &wishes.history},
         {.name = "record", .value = &wishes.record},
+        {.name = "metrics", .value = &metrics_text},
         {.name = later_names[0], .value = &later[0]},
         {.name = later_names[1], .value = &later[1]},
-        {.name = later_names[2], .value = &later[2]},
     };
     int dashes = find_dashes(argc, argv), bare_word = find_bare_word(dashes, argv);
     int first_operand = bare_word;
     if (!arguments_parse(options, sizeof options / sizeof options[0], bare_word, argv,
                          &first_operand))
         return EXIT_WRONG_USAGE;
-    if (is_refused_for_now(argv[0], later, later_names, 3))
+    if (is_refused_for_now(argv[0], later, later_names, 2))
         return EXIT_WRONG_USAGE;
     if (first_operand != dashes)
         return arguments_refuse(argv[0], "expected -- before the command: headroom run -- %s ...",
@@ -157,5 +178,8 @@ int command_run(int argc, char **argv)
                                          "'headroom run -- python train.py'");
     if (!are_wishes_sound(argv[0], &wishes))
         return EXIT_WRONG_USAGE;
-    return start(argv[0], argv + dashes + 1, &wishes);
+    if (metrics_text != NULL && !serve_address_parse(metrics_text, &metrics.address))
+        return arguments_refuse(argv[0], "--metrics: expected " SERVE_ADDRESS_EXPECTED ", not '%s'",
+                                metrics_text);
+    return start(argv[0], argv + dashes + 1, &wishes, metrics_text != NULL ? &metrics : NULL);
 }

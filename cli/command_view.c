@@ -13,9 +13,9 @@
 #include "command.h"
 #include "progress.h"
 #include "recording_command.h"
-#include "view_address.h"
+#include "serve_address.h"
 #include "view_browser.h"
-#include "view_listen.h"
+#include "serve_listen.h"
 #include "view_file.h"
 #include "view_serve.h"
 
@@ -25,7 +25,7 @@ typedef struct view_order {
     const char *torch_version;
     const char *serve_text;
     bool is_served, without_what_if;
-    view_address address;
+    serve_address address;
 } view_order;
 
 /* ---- the view -------------------------------------------------------------------------------- */
@@ -167,28 +167,19 @@ static char *make_bare_page(size_t *size_bytes)
     return NULL;
 }
 
-static int fail_to_serve(const char *command_name, const view_address *where, int reason)
+static int fail_to_serve(const char *command_name, const serve_address *where, int reason)
 {
-    char host[VIEW_HOST_BYTES];
-    (void)snprintf(host, sizeof host, where->is_ipv6 ? "[%s]" : "%s", where->text);
-    if (reason == EADDRINUSE)
-        fprintf(stderr,
-                "headroom %s: %s:%u is in use by another program; --serve alone finds a free "
-                "port\n",
-                command_name, host, (unsigned)where->port);
-    else
-        fprintf(stderr, "headroom %s: cannot serve at %s:%u: %s\n", command_name, host,
-                (unsigned)where->port, strerror(reason));
+    serve_listen_explain(command_name, where, reason, "--serve alone finds a free port");
     return EXIT_COULD_NOT;
 }
 
 static void announce(const char *command_name, const view_order *order, const view_server *server)
 {
     const char *url = view_server_url(server);
-    view_reach reach = order->address.reach;
+    serve_reach reach = order->address.reach;
     printf("%s\n", url);
     fflush(stdout);
-    if (reach == VIEW_REACH_NETWORK || reach == VIEW_REACH_EVERY)
+    if (reach == SERVE_REACH_NETWORK || reach == SERVE_REACH_EVERY)
         fprintf(stderr,
                 "headroom %s: %s is not this machine alone: whoever reaches it and has the "
                 "address above sees the recording, and so does whoever listens on the way\n",
@@ -199,7 +190,7 @@ static void announce(const char *command_name, const view_order *order, const vi
 }
 
 static int serve_view(const char *command_name, view_order *order, const hr_view *view,
-                      view_doors *doors)
+                      serve_doors *doors)
 {
     view_content content = {.data = NULL};
     char *page = make_bare_page(&content.page_bytes);
@@ -208,7 +199,7 @@ static int serve_view(const char *command_name, view_order *order, const hr_view
     content.data = hr_view_data(view, &content.data_bytes);
     if (page == NULL) {
         errno = ENOMEM;
-        view_listen_close(doors);
+        serve_listen_close(doors);
     } else {
         server = view_server_start(&content, &order->address, doors);
     }
@@ -227,16 +218,16 @@ static int serve_view(const char *command_name, view_order *order, const hr_view
 /* The address is had first: what is taken is said at once, not after the work. */
 static int serve(const char *command_name, view_order *order)
 {
-    view_doors doors;
-    view_address failed;
+    serve_doors doors;
+    serve_address failed;
     hr_view *view = NULL;
-    if (!view_listen_open(&order->address, &doors, &failed))
+    if (!serve_listen_open(&order->address, &doors, &failed))
         return fail_to_serve(command_name, &failed, errno);
     int exit_status = make_view(command_name, order, &view);
     if (exit_status == EXIT_DONE)
         exit_status = serve_view(command_name, order, view, &doors);
     else
-        view_listen_close(&doors);
+        serve_listen_close(&doors);
     hr_view_free(view);
     return exit_status;
 }
@@ -252,9 +243,9 @@ static int check_order(const char *command_name, view_order *order)
         return arguments_refuse(command_name, "-o: the name of the page is empty");
     if (order->is_served && order->page_name != NULL)
         return arguments_refuse(command_name, "-o writes a page, --serve writes none: either");
-    if (order->is_served && !view_address_parse(order->serve_text, &order->address))
+    if (order->is_served && !serve_address_parse(order->serve_text, &order->address))
         return arguments_refuse(command_name,
-                                "--serve: expected " VIEW_ADDRESS_EXPECTED ", not '%s'",
+                                "--serve: expected " SERVE_ADDRESS_EXPECTED ", not '%s'",
                                 order->serve_text);
     return EXIT_DONE;
 }
@@ -267,7 +258,7 @@ int command_view(int argc, char **argv)
         {.name = "serve",
          .is_given = &order.is_served,
          .value = &order.serve_text,
-         .is_value = view_address_is_one},
+         .is_value = serve_address_is_one},
         {.name = "no-what-if", .is_given = &order.without_what_if},
         {.name = "torch", .value = &order.torch_version},
     };

@@ -74,6 +74,20 @@ static const command commands[] = {
         .run = command_doctor,
     },
     {
+        .name = "exporter",
+        .summary = "serve the memory of running jobs to Prometheus",
+        .usage =
+            "usage: headroom exporter [--listen ADDR]\n"
+            "\n"
+            "Serves what the jobs of this user on this machine tell of their GPU memory, as\n"
+            "metrics for Prometheus, at /metrics, until Ctrl-C or SIGTERM. Prints where. Only\n"
+            "this machine can ask unless ADDR is an address of another kind.\n"
+            "\n"
+            "  --listen ADDR     a port, or an address and a port, such as 0.0.0.0:17470;\n"
+            "                    otherwise port 17470 of 127.0.0.1 and ::1; 0 is a free port\n",
+        .run = command_exporter,
+    },
+    {
         .name = "help",
         .summary = "how to use a command",
         .usage = "usage: headroom help [COMMAND]\n"
@@ -157,6 +171,8 @@ static const command commands[] = {
                  "                    headroom, headroom:rescue or headroom:tight\n"
                  "  --history N       keep the last N events, with the stacks of all steps; 0 is\n"
                  "                    none. Otherwise 100000, as far as that costs little time\n"
+                 "  --metrics ADDR    serve metrics of its processes to Prometheus, at a port, or\n"
+                 "                    an address and a port; 0 is a free port\n"
                  "  --record FILE     save the whole history at the end, in FILE; of rank 3 in\n"
                  "                    FILE with .rank3 before its ending\n",
         .run = command_run,

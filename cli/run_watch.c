@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "arguments.h" /* arguments_read_number */
+#include "metrics_site.h"
 #include "run_news.h"
 #include "run_python.h"
 #include "run_report.h"
@@ -49,7 +50,8 @@ typedef struct job {
     uint64_t failure_ms; /* when the first failure was told; 0 = none */
     uint64_t report_after_ms;
     uint64_t doctor_limit_ms;
-    char *message; /* room for one */
+    char *message;         /* room for one */
+    serve_server *metrics; /* NULL: none */
 } job;
 
 /* ---- starting -------------------------------------------------------------------------------- */
@@ -263,6 +265,33 @@ static void attend_to_doctor(job *watched, bool is_asked_to_end)
         stop_doctor(watched, "the doctor takes too long, and was stopped");
 }
 
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+/* After the job was started: a process with threads is better not forked. Until then whoever asks
+ * waits at the door. */
+static void serve_metrics(job *watched)
+{
+    char url[METRICS_URL_BYTES];
+    run_metrics *metrics = watched->options->metrics;
+    if (metrics == NULL)
+        return;
+    const serve_site site = metrics_site(watched->options->folder->path);
+    watched->metrics = serve_start(&site, &metrics->address, &metrics->doors);
+    if (watched->metrics == NULL) {
+        run_report_say("there are no metrics: %s", strerror(errno));
+        return;
+    }
+    metrics_site_url(&metrics->address, url);
+    run_report_say("metrics are at %s", url);
+}
+
+static void end_metrics(job *watched)
+{
+    serve_stop(watched->metrics);
+    if (watched->options->metrics != NULL)
+        serve_listen_close(&watched->options->metrics->doors);
+}
+
 /* ---- from the start to the end --------------------------------------------------------------- */
 
 static int sooner(int one_ms, uint64_t at_ms, uint64_t now_ms)
@@ -347,6 +376,7 @@ static int follow(job *watched, char **command)
     int reason = start_job(watched, command);
     if (reason != 0)
         return could_not_start(command[0], reason);
+    serve_metrics(watched);
     follow_job(watched);
     say_the_rest(watched);
     remove_parts(&watched->news);
@@ -359,12 +389,14 @@ int run_watch(char **command, const run_watch_options *options)
     watched.message = malloc(MOST_MESSAGE_BYTES + 1);
     if (watched.message == NULL || !run_signals_begin(&watched.signals)) {
         int reason = watched.message == NULL ? ENOMEM : errno;
+        end_metrics(&watched);
         free(watched.message);
         return could_not_start(command[0], reason);
     }
     run_news_init(&watched.news);
     watched.report_after_ms = time_from("HEADROOM_RUN_REPORT_SECONDS", REPORT_AFTER_SECONDS);
     int exit_status = follow(&watched, command);
+    end_metrics(&watched);
     run_news_deinit(&watched.news);
     run_signals_end(&watched.signals);
     free(watched.message);

@@ -5,6 +5,13 @@
 #include <stdbool.h>
 
 #include "run_folder.h"
+#include "serve_listen.h"
+
+/* Where --metrics is served. The doors are open: a port that is taken was found out before. */
+typedef struct run_metrics {
+    serve_address address;
+    serve_doors doors; /* run_watch() closes them */
+} run_metrics;
 
 /* `headroom run` could not start the command: what env, nohup and timeout end with, too. */
 enum { EXIT_COULD_NOT_START = 125, EXIT_SIGNAL_BASE = 128 };
@@ -12,6 +19,7 @@ enum { EXIT_COULD_NOT_START = 125, EXIT_SIGNAL_BASE = 128 };
 typedef struct run_watch_options {
     const run_folder *folder; /* the environment has been set for it */
     bool has_record;          /* --record was given */
+    run_metrics *metrics;     /* NULL: --metrics was not given */
 } run_watch_options;
 
 /* Starts `command` (ended by NULL, found in PATH), waits for it, and reports what it and its

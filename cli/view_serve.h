@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "view_address.h"
-#include "view_listen.h"
+#include "serve_address.h"
+#include "serve_listen.h"
 
 enum { VIEW_TOKEN_BYTES = 16, VIEW_TOKEN_TEXT_BYTES = 2 * VIEW_TOKEN_BYTES + 1 };
 
@@ -26,8 +26,8 @@ typedef struct view_server view_server;
 /* Serves `content`, which stays the caller's and must stay, on `doors`, which are the server's from
  * here on. SIGINT, SIGTERM and SIGHUP are blocked: view_server_wait() waits for them. NULL: errno
  * says why. */
-view_server *view_server_start(const view_content *content, const view_address *address,
-                               view_doors *doors);
+view_server *view_server_start(const view_content *content, const serve_address *address,
+                               serve_doors *doors);
 
 /* "http://127.0.0.1:8080/TOKEN/": of the server, until it ends. */
 const char *view_server_url(const view_server *server);

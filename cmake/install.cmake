@@ -57,3 +57,4 @@ install(FILES completions/headroom.bash RENAME headroom
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
 install(FILES completions/_headroom DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)
 install(FILES LICENSE THIRD_PARTY DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/fleet DESTINATION ${CMAKE_INSTALL_DOCDIR}) # alerts, a dashboard

@@ -23,7 +23,7 @@ build|command|pkg-config|pkg-config|finding libraries
 build|module|zlib|zlib1g-dev|recordings compressed with gzip
 build|module|liblzma|liblzma-dev|recordings compressed with xz
 build|module|libzstd|libzstd-dev|recordings compressed with zstd
-build|module|libmicrohttpd|libmicrohttpd-dev|headroom view --serve
+build|module|libmicrohttpd|libmicrohttpd-dev|headroom view --serve, headroom exporter
 build|command|scdoc|scdoc|the man pages
 test|module|cmocka|libcmocka-dev|the unit tests
 test|module|jansson|libjansson-dev|reading JSON, in tests, with another reader than ours
@@ -33,6 +33,7 @@ test|cxx_compiler|c++|g++|the public headers as C++11, and the adapter for PyTor
 test|command|python3|python3|the checks and the command-line tests
 test|python_module|ensurepip|python3-venv|the Python package, installed in an environment of its own
 test|command|nm|binutils|the check of exported symbols
+test|all_of|prometheus promtool|@programs_of:prometheus|the metrics and alerts, as Prometheus sees them
 test|command|gzip|gzip|compressed recordings, in tests
 test|command|xz|xz-utils|compressed recordings, in tests
 test|command|zstd|zstd|compressed recordings, in tests
@@ -74,6 +75,11 @@ has_node_18() {
         [ "$major" -ge 18 ]
 }
 
+has_all_of() {
+    local name
+    for name in $1; do have "$name" || return 1; done
+}
+
 has_any_of() {
     local name
     for name in $1; do have "$name" && return 0; done
@@ -100,9 +106,22 @@ clang_runtime_package() {
     echo "libclang-rt-${major:+$major-}dev"
 }
 
+# Of packages that would start a service: @programs_of:NAME is what lies in its /usr/bin, alone.
+own_folder=/usr/local/bin
+install_programs_of() {
+    local scratch
+    scratch=$(mktemp -d)
+    (
+        cd "$scratch" && apt-get download -q "$1" && dpkg-deb -x "$1"_*.deb . &&
+            "${as_root[@]}" install -m 755 usr/bin/* "$own_folder/"
+    )
+    rm -rf "$scratch"
+}
+
 is_there() {
     case $1 in
     command) have "$2" ;;
+    all_of) has_all_of "$2" ;;
     any_of) has_any_of "$2" ;;
     module) have pkg-config && pkg-config --exists "$2" 2>/dev/null ;;
     python_module) have python3 && python3 -c "import $2" 2>/dev/null ;;
@@ -141,25 +160,32 @@ printf 'setup: missing: %s\n' "${missing[@]}" >&2
 
 if ! have apt-get; then
     echo "setup: no apt-get here; install the above by this system's own means (the Debian" \
-        "packages are: ${packages[*]})" >&2
+        "packages are: ${packages[*]#@programs_of:})" >&2
     exit 3
 fi
 as_root=()
 if [ "$(id -u)" != 0 ]; then as_root=(sudo -n); fi
 if [ $only_look = yes ] || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
-    echo "setup: to install them: sudo apt-get install --no-install-recommends ${packages[*]}" >&2
+    echo "setup: to install them: sudo apt-get install --no-install-recommends ${packages[*]#@programs_of:}" >&2
     exit 3
 fi
 
-echo "setup: installing ${packages[*]}" >&2
+echo "setup: installing ${packages[*]#@programs_of:}" >&2
 export DEBIAN_FRONTEND=noninteractive
 "${as_root[@]}" apt-get update -q
 # A package this release does not have may be part of another one; the second look will tell.
 known=()
+unpacked=()
 for package in "${packages[@]}"; do
+    case $package in
+    @programs_of:*) unpacked+=("${package#*:}"); continue ;;
+    esac
     if apt-cache show "$package" >/dev/null 2>&1; then known+=("$package"); fi
 done
-"${as_root[@]}" apt-get install -q -y --no-install-recommends "${known[@]}"
+if [ ${#known[@]} -gt 0 ]; then
+    "${as_root[@]}" apt-get install -q -y --no-install-recommends "${known[@]}"
+fi
+for package in "${unpacked[@]}"; do install_programs_of "$package"; done
 hash -r
 look
 if [ ${#missing[@]} -gt 0 ]; then

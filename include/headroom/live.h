@@ -42,11 +42,11 @@ extern "C" {
     X(RETRIES, "retries", COUNTER, "Requests that made the allocator give its cache back.")        \
     X(OUT_OF_MEMORY, "out_of_memory", COUNTER, "Requests that failed for lack of memory.")         \
     X(DRIVER_CALLS, "driver_calls", COUNTER, "Calls that took memory from the driver or gave it.") \
-    X(DRIVER_NS, "driver_nanoseconds", COUNTER, "Time spent in those calls.")                      \
+    X(DRIVER_NS, "driver_nanoseconds", COUNTER, "Time spent in such calls of the driver.")         \
     X(PINNED_BYTES, "pinned_bytes", GAUGE, "Page-locked host memory.")                             \
     X(STEPS, "steps", COUNTER, "Optimizer steps.")                                                 \
-    X(STEP_NS, "step_nanoseconds", COUNTER, "Time spent in those steps.")                          \
-    X(INPUT_WAIT_NS, "input_wait_nanoseconds", COUNTER, "Of that, time spent waiting for input.")  \
+    X(STEP_NS, "step_nanoseconds", COUNTER, "Time spent in optimizer steps.")                      \
+    X(INPUT_WAIT_NS, "input_wait_nanoseconds", COUNTER, "Step time spent waiting for input.")      \
     X(LOADER_WORKERS, "loader_workers", GAUGE, "Worker processes of the data loader.")             \
     X(LOADER_PINS, "loader_pins", GAUGE, "1 if the data loader gives pinned memory, 0 if not.")    \
     X(COPIED_BYTES, "copied_bytes", COUNTER, "Live data that went to other pages.")                \

@@ -13,17 +13,12 @@
 
 #include "headroom/analysis.h"
 #include "headroom/doctor.h"
+#include "headroom/output.h" /* hr_output: where it goes */
 #include "headroom/plan.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Where it goes. `write` returns false to end it. */
-typedef struct hr_output {
-    void *context;
-    bool (*write)(void *context, const char *bytes, size_t size_bytes);
-} hr_output;
 
 /* How it looks. All zero: plain ASCII, 80 columns. */
 typedef struct hr_report_form {

@@ -17,6 +17,7 @@
 
 #include "headroom/doctor.h" /* hr_confidence */
 #include "headroom/live.h"
+#include "headroom/output.h"
 #include "headroom/status.h"
 
 #ifdef __cplusplus
@@ -96,6 +97,20 @@ typedef struct hr_job_outlook {
 /* HR_ERR_HOST_MEMORY. */
 HR_API HR_MUST_CHECK hr_status hr_job_outlook_find(const hr_job_device *device,
                                                    hr_job_outlook *out);
+
+/* Is it a process of the `headroom run` with that folder? A page keeps the beginning of its name.
+ */
+HR_API bool hr_job_is_of_run(const hr_job *job, const char *run);
+
+/* What `headroom exporter` serves: the numbers of all jobs, or of those of one run (NULL: all), in
+ * the text format of Prometheus, version 0.0.4. The families are the fields of live.h; counters end
+ * in _total, and times are seconds. What is not known is left out. Texts may hold anything, and are
+ * escaped. In one piece.
+ *
+ * HR_ERR_FILE: `write` ended it. HR_ERR_HOST_MEMORY. */
+#define HR_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+HR_API HR_MUST_CHECK hr_status hr_jobs_metrics(const hr_jobs *jobs, const char *run,
+                                               const hr_output *output);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/error.h"
+#include "base/output.h"
 #include "report/report_show.h"
 
 enum {
@@ -34,22 +34,10 @@ void hr__report_init(hr__report *report, const hr_report_form *form)
         report->form.most_rows = USUAL_ROWS;
 }
 
-static hr_status send(const hr__report *report, const hr_output *output)
-{
-    if (output == NULL || output->write == NULL)
-        return hr__fail(HR_ERR_INVALID_ARGUMENT, "a report needs an output to write to, not NULL");
-    if (report->buffer.has_failed || report->said.has_failed || report->shown.has_failed)
-        return hr__fail_host_memory(report->buffer.size_bytes, "a report");
-    if (!output->write(output->context, hr__byte_buffer_text(&report->buffer),
-                       report->buffer.size_bytes))
-        return hr__fail(HR_ERR_FILE, "the output took no more of a report of %zu bytes",
-                        report->buffer.size_bytes);
-    return HR_OK;
-}
-
 hr_status hr__report_send(hr__report *report, const hr_output *output)
 {
-    hr_status status = send(report, output);
+    report->buffer.has_failed |= report->said.has_failed || report->shown.has_failed;
+    hr_status status = hr__output_send(&report->buffer, output, "a report");
     hr__byte_buffer_deinit(&report->buffer);
     hr__byte_buffer_deinit(&report->said);
     hr__byte_buffer_deinit(&report->shown);

@@ -1,5 +1,5 @@
-/* test_view_address.c - what --serve may name, and who is let in by which name. */
-#include "cli/view_address.h"
+/* test_serve_address.c - what --serve may name, and who is let in by which name. */
+#include "cli/serve_address.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,41 +7,41 @@
 
 #include "support/cmocka_here.h"
 
-static view_address parsed(const char *text)
+static serve_address parsed(const char *text)
 {
-    view_address address;
-    if (!view_address_parse(text, &address))
+    serve_address address;
+    if (!serve_address_parse(text, &address))
         fail_msg("'%s' was refused", text);
     return address;
 }
 
-static void assert_parsed(const char *text, view_reach reach, const char *host, unsigned port)
+static void assert_parsed(const char *text, serve_reach reach, const char *host, unsigned port)
 {
-    char url_host[VIEW_HOST_BYTES];
-    view_address address = parsed(text);
+    char url_host[SERVE_HOST_BYTES];
+    serve_address address = parsed(text);
     assert_int_equal(address.reach, reach);
     assert_int_equal(address.port, port);
-    view_address_host(&address, url_host);
+    serve_address_host(&address, url_host);
     assert_string_equal(url_host, host);
 }
 
 static void addresses_are_read(void **state)
 {
     (void)state;
-    assert_parsed(NULL, VIEW_REACH_LOCALHOST, "127.0.0.1", 0);
-    assert_parsed("0", VIEW_REACH_LOCALHOST, "127.0.0.1", 0);
-    assert_parsed("8080", VIEW_REACH_LOCALHOST, "127.0.0.1", 8080);
-    assert_parsed("65535", VIEW_REACH_LOCALHOST, "127.0.0.1", 65535);
-    assert_parsed("localhost:80", VIEW_REACH_LOCALHOST, "127.0.0.1", 80);
-    assert_parsed("LocalHost:80", VIEW_REACH_LOCALHOST, "127.0.0.1", 80);
-    assert_parsed("127.0.0.1:8080", VIEW_REACH_LOOPBACK, "127.0.0.1", 8080);
-    assert_parsed("127.1.2.3:1", VIEW_REACH_LOOPBACK, "127.1.2.3", 1);
-    assert_parsed("[::1]:8080", VIEW_REACH_LOOPBACK, "[::1]", 8080);
-    assert_parsed("[0:0::1]:8080", VIEW_REACH_LOOPBACK, "[::1]", 8080);
-    assert_parsed("192.168.1.7:8080", VIEW_REACH_NETWORK, "192.168.1.7", 8080);
-    assert_parsed("[fe80::7]:8080", VIEW_REACH_NETWORK, "[fe80::7]", 8080);
-    assert_int_equal(parsed("0.0.0.0:8080").reach, VIEW_REACH_EVERY);
-    assert_int_equal(parsed("[::]:8080").reach, VIEW_REACH_EVERY);
+    assert_parsed(NULL, SERVE_REACH_LOCALHOST, "127.0.0.1", 0);
+    assert_parsed("0", SERVE_REACH_LOCALHOST, "127.0.0.1", 0);
+    assert_parsed("8080", SERVE_REACH_LOCALHOST, "127.0.0.1", 8080);
+    assert_parsed("65535", SERVE_REACH_LOCALHOST, "127.0.0.1", 65535);
+    assert_parsed("localhost:80", SERVE_REACH_LOCALHOST, "127.0.0.1", 80);
+    assert_parsed("LocalHost:80", SERVE_REACH_LOCALHOST, "127.0.0.1", 80);
+    assert_parsed("127.0.0.1:8080", SERVE_REACH_LOOPBACK, "127.0.0.1", 8080);
+    assert_parsed("127.1.2.3:1", SERVE_REACH_LOOPBACK, "127.1.2.3", 1);
+    assert_parsed("[::1]:8080", SERVE_REACH_LOOPBACK, "[::1]", 8080);
+    assert_parsed("[0:0::1]:8080", SERVE_REACH_LOOPBACK, "[::1]", 8080);
+    assert_parsed("192.168.1.7:8080", SERVE_REACH_NETWORK, "192.168.1.7", 8080);
+    assert_parsed("[fe80::7]:8080", SERVE_REACH_NETWORK, "[fe80::7]", 8080);
+    assert_int_equal(parsed("0.0.0.0:8080").reach, SERVE_REACH_EVERY);
+    assert_int_equal(parsed("[::]:8080").reach, SERVE_REACH_EVERY);
 }
 
 static void everything_else_is_refused(void **state)
@@ -75,25 +75,25 @@ static void everything_else_is_refused(void **state)
                                         "127.0.0.1:65536",
                                         "[localhost]:80"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (view_address_is_one(texts[i]))
+        if (serve_address_is_one(texts[i]))
             fail_msg("'%s' was accepted", texts[i]);
 }
 
 static void a_host_that_is_too_long_is_refused(void **state)
 {
     (void)state;
-    char text[2 * VIEW_HOST_BYTES];
+    char text[2 * SERVE_HOST_BYTES];
     memset(text, 'a', sizeof text);
     memcpy(text + sizeof text - 4, ":80", 4);
-    assert_false(view_address_is_one(text));
-    view_address address = parsed("8080");
-    assert_false(view_address_is_meant(&address, text));
+    assert_false(serve_address_is_one(text));
+    serve_address address = parsed("8080");
+    assert_false(serve_address_is_meant(&address, text));
 }
 
 static void assert_meant(const char *served, const char *host, bool is_meant)
 {
-    view_address address = parsed(served);
-    if (view_address_is_meant(&address, host) != is_meant)
+    serve_address address = parsed(served);
+    if (serve_address_is_meant(&address, host) != is_meant)
         fail_msg("served at %s, asked as %s", served, host != NULL ? host : "nobody");
 }
 
@@ -125,7 +125,7 @@ static void only_requests_under_the_servers_own_names_are_meant(void **state)
 static void all_addresses_are_meant_by_any_number_and_this_machines_name(void **state)
 {
     (void)state;
-    char name[VIEW_HOST_BYTES] = "", host[VIEW_HOST_BYTES + 8];
+    char name[SERVE_HOST_BYTES] = "", host[SERVE_HOST_BYTES + 8];
     assert_int_equal(gethostname(name, sizeof name - 1), 0);
     (void)snprintf(host, sizeof host, "%s:8080", name);
     assert_meant("0.0.0.0:8080", host, true);

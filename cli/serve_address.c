@@ -1,5 +1,5 @@
-/* view_address.c - reads addresses, and Host headers, which are written alike. */
-#include "view_address.h"
+/* serve_address.c - reads addresses, and Host headers, which are written alike. */
+#include "serve_address.h"
 
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { MOST_PORT_DIGITS = 5, LAST_PORT = 65535 };
 
 /* "HOST:PORT", "[HOST]:PORT" or either without a port, in its parts. */
 typedef struct host_and_port {
-    char host[VIEW_HOST_BYTES]; /* without brackets */
+    char host[SERVE_HOST_BYTES]; /* without brackets */
     bool has_brackets;
     bool has_port;
     uint16_t port;
@@ -49,51 +49,51 @@ static bool take_apart(const char *text, host_and_port *out)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static bool read_ipv4(const char *host, view_address *out)
+static bool read_ipv4(const char *host, serve_address *out)
 {
     struct in_addr binary;
     if (inet_pton(AF_INET, host, &binary) != 1 ||
         inet_ntop(AF_INET, &binary, out->text, sizeof out->text) == NULL)
         return false;
     uint32_t number = ntohl(binary.s_addr);
-    out->reach = VIEW_REACH_NETWORK;
+    out->reach = SERVE_REACH_NETWORK;
     if (number >> 24 == IN_LOOPBACKNET)
-        out->reach = VIEW_REACH_LOOPBACK;
+        out->reach = SERVE_REACH_LOOPBACK;
     else if (number == INADDR_ANY)
-        out->reach = VIEW_REACH_EVERY;
+        out->reach = SERVE_REACH_EVERY;
     return true;
 }
 
-static bool read_ipv6(const char *host, view_address *out)
+static bool read_ipv6(const char *host, serve_address *out)
 {
     struct in6_addr binary;
     if (inet_pton(AF_INET6, host, &binary) != 1 ||
         inet_ntop(AF_INET6, &binary, out->text, sizeof out->text) == NULL)
         return false;
     out->is_ipv6 = true;
-    out->reach = VIEW_REACH_NETWORK;
+    out->reach = SERVE_REACH_NETWORK;
     if (IN6_IS_ADDR_LOOPBACK(&binary))
-        out->reach = VIEW_REACH_LOOPBACK;
+        out->reach = SERVE_REACH_LOOPBACK;
     else if (IN6_IS_ADDR_UNSPECIFIED(&binary))
-        out->reach = VIEW_REACH_EVERY;
+        out->reach = SERVE_REACH_EVERY;
     return true;
 }
 
 /* A literal address as it stands in a URL: one of version 6 has brackets. */
-static bool read_literal(const host_and_port *parts, view_address *out)
+static bool read_literal(const host_and_port *parts, serve_address *out)
 {
     return parts->has_brackets ? read_ipv6(parts->host, out) : read_ipv4(parts->host, out);
 }
 
-static view_address localhost(uint16_t port)
+static serve_address localhost(uint16_t port)
 {
-    return (view_address){.reach = VIEW_REACH_LOCALHOST, .text = "127.0.0.1", .port = port};
+    return (serve_address){.reach = SERVE_REACH_LOCALHOST, .text = "127.0.0.1", .port = port};
 }
 
-bool view_address_parse(const char *text, view_address *out)
+bool serve_address_parse(const char *text, serve_address *out)
 {
     host_and_port parts;
-    view_address found = localhost(0);
+    serve_address found = localhost(0);
     if (text != NULL && !read_port(text, &found.port)) {
         if (!take_apart(text, &parts) || !parts.has_port)
             return false;
@@ -106,49 +106,50 @@ bool view_address_parse(const char *text, view_address *out)
     return true;
 }
 
-bool view_address_is_one(const char *text)
+bool serve_address_is_one(const char *text)
 {
-    view_address ignored;
-    return view_address_parse(text, &ignored);
+    serve_address ignored;
+    return serve_address_parse(text, &ignored);
 }
 
 /* ---- Host headers ---------------------------------------------------------------------------- */
 
 static bool is_own_name(const char *host)
 {
-    char name[VIEW_HOST_BYTES] = "";
+    char name[SERVE_HOST_BYTES] = "";
     return gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' &&
            strcasecmp(host, name) == 0;
 }
 
-bool view_address_is_meant(const view_address *address, const char *host_header)
+bool serve_address_is_meant(const serve_address *address, const char *host_header)
 {
     host_and_port parts;
-    view_address asked = {.reach = VIEW_REACH_NETWORK};
+    serve_address asked = {.reach = SERVE_REACH_NETWORK};
     if (host_header == NULL || !take_apart(host_header, &parts))
         return false;
     if (!parts.has_brackets && strcasecmp(parts.host, "localhost") == 0)
-        return address->reach != VIEW_REACH_NETWORK;
+        return address->reach != SERVE_REACH_NETWORK;
     if (!read_literal(&parts, &asked))
-        return address->reach == VIEW_REACH_EVERY && !parts.has_brackets && is_own_name(parts.host);
+        return address->reach == SERVE_REACH_EVERY && !parts.has_brackets &&
+               is_own_name(parts.host);
     switch (address->reach) {
-    case VIEW_REACH_LOCALHOST:
+    case SERVE_REACH_LOCALHOST:
         return strcmp(asked.text, "127.0.0.1") == 0 || strcmp(asked.text, "::1") == 0;
-    case VIEW_REACH_EVERY:
+    case SERVE_REACH_EVERY:
         return true; /* no name resolves to get here */
-    case VIEW_REACH_LOOPBACK:
-    case VIEW_REACH_NETWORK:
+    case SERVE_REACH_LOOPBACK:
+    case SERVE_REACH_NETWORK:
         break;
     }
     return strcmp(asked.text, address->text) == 0;
 }
 
-void view_address_host(const view_address *address, char host[VIEW_HOST_BYTES])
+void serve_address_host(const serve_address *address, char host[SERVE_HOST_BYTES])
 {
-    if (address->reach == VIEW_REACH_EVERY) {
-        memset(host, 0, VIEW_HOST_BYTES);
-        if (gethostname(host, VIEW_HOST_BYTES - 1) == 0 && host[0] != '\0')
+    if (address->reach == SERVE_REACH_EVERY) {
+        memset(host, 0, SERVE_HOST_BYTES);
+        if (gethostname(host, SERVE_HOST_BYTES - 1) == 0 && host[0] != '\0')
             return;
     }
-    (void)snprintf(host, VIEW_HOST_BYTES, address->is_ipv6 ? "[%s]" : "%s", address->text);
+    (void)snprintf(host, SERVE_HOST_BYTES, address->is_ipv6 ? "[%s]" : "%s", address->text);
 }

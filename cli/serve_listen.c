@@ -1,5 +1,5 @@
-/* view_listen.c - see view_listen.h. */
-#include "view_listen.h"
+/* serve_listen.c - see serve_listen.h. */
+#include "serve_listen.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@ typedef struct socket_address {
     socklen_t length;
 } socket_address;
 
-static socket_address make_socket_address(const view_address *address)
+static socket_address make_socket_address(const serve_address *address)
 {
     socket_address made = {.length = 0};
     if (address->is_ipv6) {
@@ -47,7 +47,7 @@ static bool find_port(int door, uint16_t *port)
 }
 
 /* -1: errno says why. */
-static int open_door(view_address *address)
+static int open_door(serve_address *address)
 {
     const int yes = 1;
     socket_address place = make_socket_address(address);
@@ -73,7 +73,7 @@ static bool has_no_such_address(int reason)
     return reason == EADDRNOTAVAIL || reason == EAFNOSUPPORT || reason == EPROTONOSUPPORT;
 }
 
-static bool open_at(view_address *address, view_doors *doors, view_address *failed)
+static bool open_at(serve_address *address, serve_doors *doors, serve_address *failed)
 {
     int door = open_door(address);
     if (door >= 0) {
@@ -85,25 +85,25 @@ static bool open_at(view_address *address, view_doors *doors, view_address *fail
 }
 
 /* Both addresses, or the one there is. */
-static bool open_localhost(view_address *address, view_doors *doors, view_address *failed)
+static bool open_localhost(serve_address *address, serve_doors *doors, serve_address *failed)
 {
-    view_address six = {.reach = VIEW_REACH_LOCALHOST, .is_ipv6 = true, .text = "::1"};
+    serve_address six = {.reach = SERVE_REACH_LOCALHOST, .is_ipv6 = true, .text = "::1"};
     if (!open_at(address, doors, failed))
         return false;
     six.port = address->port;
     if (open_at(&six, doors, failed) || has_no_such_address(errno))
         return true;
     int reason = errno;
-    view_listen_close(doors);
+    serve_listen_close(doors);
     errno = reason;
     return false;
 }
 
-bool view_listen_open(view_address *address, view_doors *doors, view_address *failed)
+bool serve_listen_open(serve_address *address, serve_doors *doors, serve_address *failed)
 {
     const uint16_t wanted_port = address->port;
     doors->count = 0;
-    if (address->reach != VIEW_REACH_LOCALHOST)
+    if (address->reach != SERVE_REACH_LOCALHOST)
         return open_at(address, doors, failed);
     for (int tries = 1;; tries++) {
         address->port = wanted_port;
@@ -114,9 +114,22 @@ bool view_listen_open(view_address *address, view_doors *doors, view_address *fa
     }
 }
 
-void view_listen_close(view_doors *doors)
+void serve_listen_close(serve_doors *doors)
 {
     for (size_t i = 0; i < doors->count; i++)
         close(doors->sockets[i]);
     doors->count = 0;
+}
+
+void serve_listen_explain(const char *command_name, const serve_address *where, int reason,
+                          const char *advice)
+{
+    char host[SERVE_HOST_BYTES];
+    (void)snprintf(host, sizeof host, where->is_ipv6 ? "[%s]" : "%s", where->text);
+    if (reason == EADDRINUSE)
+        fprintf(stderr, "headroom %s: %s:%u is in use by another program; %s\n", command_name, host,
+                (unsigned)where->port, advice);
+    else
+        fprintf(stderr, "headroom %s: cannot serve at %s:%u: %s\n", command_name, host,
+                (unsigned)where->port, strerror(reason));
 }

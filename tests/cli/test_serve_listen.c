@@ -1,5 +1,5 @@
-/* test_view_listen.c - free ports, ports that are taken, and both addresses of localhost. */
-#include "cli/view_listen.h"
+/* test_serve_listen.c - free ports, ports that are taken, and both addresses of localhost. */
+#include "cli/serve_listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,19 +7,19 @@
 
 #include "support/cmocka_here.h"
 
-static view_address at(const char *text)
+static serve_address at(const char *text)
 {
-    view_address address;
-    assert_true(view_address_parse(text, &address));
+    serve_address address;
+    assert_true(serve_address_parse(text, &address));
     return address;
 }
 
 /* Listens at one address alone; skips the test where there is no such address. */
-static view_doors take(view_address *address)
+static serve_doors take(serve_address *address)
 {
-    view_doors doors;
-    view_address failed;
-    if (!view_listen_open(address, &doors, &failed)) {
+    serve_doors doors;
+    serve_address failed;
+    if (!serve_listen_open(address, &doors, &failed)) {
         assert_true(errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT);
         skip();
     }
@@ -29,15 +29,15 @@ static view_doors take(view_address *address)
 static void a_free_port_is_found(void **state)
 {
     (void)state;
-    view_address first = at("0"), second = at("127.0.0.1:0");
-    view_doors doors = take(&first), others = take(&second);
+    serve_address first = at("0"), second = at("127.0.0.1:0");
+    serve_doors doors = take(&first), others = take(&second);
     assert_int_not_equal(first.port, 0);
     assert_int_not_equal(second.port, 0);
     assert_int_not_equal(first.port, second.port);
     assert_true(doors.count >= 1);
     assert_int_equal(others.count, 1);
-    view_listen_close(&doors);
-    view_listen_close(&others);
+    serve_listen_close(&doors);
+    serve_listen_close(&others);
 }
 
 static size_t open_file_count(void)
@@ -50,16 +50,16 @@ static size_t open_file_count(void)
 }
 
 /* Wants localhost at a port that is taken at one of its addresses; `failed` is where that was. */
-static view_address want_what_is_taken(const char *taken_at)
+static serve_address want_what_is_taken(const char *taken_at)
 {
-    view_address taken = at(taken_at), wanted = at("0"), failed;
-    view_doors doors = take(&taken), others;
+    serve_address taken = at(taken_at), wanted = at("0"), failed;
+    serve_doors doors = take(&taken), others;
     wanted.port = taken.port;
-    assert_false(view_listen_open(&wanted, &others, &failed));
+    assert_false(serve_listen_open(&wanted, &others, &failed));
     assert_int_equal(errno, EADDRINUSE);
     assert_int_equal(others.count, 0);
     assert_int_equal(failed.port, taken.port);
-    view_listen_close(&doors);
+    serve_listen_close(&doors);
     return failed;
 }
 
@@ -67,7 +67,7 @@ static void assert_taken(const char *taken_at, const char *failed_text)
 {
     enum { MOST_TRIES = 8 }; /* another program may have the port at the other address */
     const size_t open_before = open_file_count();
-    view_address failed = want_what_is_taken(taken_at);
+    serve_address failed = want_what_is_taken(taken_at);
     for (int i = 1; i < MOST_TRIES && strcmp(failed.text, failed_text) != 0; i++)
         failed = want_what_is_taken(taken_at);
     assert_string_equal(failed.text, failed_text);
@@ -89,9 +89,9 @@ static void a_port_that_is_taken_at_the_other_address_is_refused(void **state)
 static void an_address_of_another_machine_is_refused(void **state)
 {
     (void)state;
-    view_address address = at("192.0.2.1:0"), failed; /* reserved for documentation */
-    view_doors doors;
-    assert_false(view_listen_open(&address, &doors, &failed));
+    serve_address address = at("192.0.2.1:0"), failed; /* reserved for documentation */
+    serve_doors doors;
+    assert_false(serve_listen_open(&address, &doors, &failed));
     assert_int_equal(errno, EADDRNOTAVAIL);
     assert_string_equal(failed.text, "192.0.2.1");
 }

@@ -1,0 +1,17 @@
+/* metrics_site.h - what is to be had from `headroom exporter` and `headroom run --metrics`:
+ * /metrics for Prometheus, /-/healthy, and at / a page that says so.
+ *
+ * Every answer is read anew from the pages of the jobs (watch.h), which costs them nothing. */
+#ifndef HEADROOM_CLI_METRICS_SITE_H
+#define HEADROOM_CLI_METRICS_SITE_H
+
+#include "serve_http.h"
+
+/* Of all jobs, or those of the run with that folder; `run` may be NULL, and must stay. */
+serve_site metrics_site(const char *run);
+
+/* "http://127.0.0.1:17470/metrics" */
+enum { METRICS_URL_BYTES = SERVE_HOST_BYTES + 32 };
+void metrics_site_url(const serve_address *address, char url[METRICS_URL_BYTES]);
+
+#endif /* HEADROOM_CLI_METRICS_SITE_H */

@@ -1,0 +1,171 @@
+/* serve_http.c - see serve_http.h.
+ *
+ * One thread for each door answers all requests: what is served is memory, and the kernel takes it
+ * as fast as the other side reads. */
+#include "serve_http.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IDLE_SECONDS = 120, MOST_CONNECTIONS = 256 };
+
+_Static_assert((int)SERVE_OK == MHD_HTTP_OK && (int)SERVE_NOT_FOUND == MHD_HTTP_NOT_FOUND &&
+                   (int)SERVE_UNAVAILABLE == MHD_HTTP_SERVICE_UNAVAILABLE,
+               "HTTP's own numbers");
+
+struct serve_server {
+    serve_site site;
+    serve_address address;
+    struct MHD_Daemon *daemons[SERVE_MOST_DOORS];
+    size_t daemon_count;
+};
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+serve_answer serve_answer_text(unsigned int status, const char *text)
+{
+    return (serve_answer){status, "text/plain; charset=utf-8", text, strlen(text), false};
+}
+
+serve_answer serve_answer_not_found(void)
+{
+    return serve_answer_text(MHD_HTTP_NOT_FOUND, "Not found.\n");
+}
+
+static bool is_meant(const serve_server *server, const char *host)
+{
+    serve_reach reach = server->address.reach;
+    bool is_for_others = reach == SERVE_REACH_NETWORK || reach == SERVE_REACH_EVERY;
+    return (is_for_others && server->site.has_any_name) ||
+           serve_address_is_meant(&server->address, host);
+}
+
+static serve_answer find_answer(const serve_server *server, const char *host, const char *method,
+                                const char *path)
+{
+    if (!is_meant(server, host))
+        return serve_answer_text(MHD_HTTP_FORBIDDEN, "Not under this name.\n");
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return serve_answer_text(MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only.\n");
+    return server->site.find(server->site.context, path);
+}
+
+static bool add_headers(struct MHD_Response *response, const serve_answer *what)
+{
+    static const char *const fixed[][2] = {
+        {"Cache-Control", "no-store"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+    };
+    bool is_done = MHD_add_response_header(response, "Content-Type", what->type) == MHD_YES;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0] && is_done; i++)
+        is_done = MHD_add_response_header(response, fixed[i][0], fixed[i][1]) == MHD_YES;
+    if (is_done && what->status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        is_done = MHD_add_response_header(response, "Allow", "GET, HEAD") == MHD_YES;
+    return is_done;
+}
+
+/* libmicrohttpd's: called when the headers of a request are there. To a HEAD it sends no body. The
+ * bytes are only read: its interface has no const. */
+static enum MHD_Result reply(void *context, struct MHD_Connection *connection, const char *path,
+                             const char *method, const char *version, const char *upload_data,
+                             size_t *upload_data_size, void **request_state)
+{
+    (void)version, (void)upload_data, (void)upload_data_size, (void)request_state;
+    const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+    serve_answer what = find_answer(context, host, method, path);
+    void *bytes = (void *)(uintptr_t)what.bytes;
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        what.size_bytes, bytes, what.is_owned ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
+    if (response == NULL) { /* no memory: the connection ends */
+        if (what.is_owned)
+            free(bytes);
+        return MHD_NO;
+    }
+    enum MHD_Result result = MHD_NO;
+    if (add_headers(response, &what))
+        result = MHD_queue_response(connection, what.status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+/* The daemon closes its socket when it is stopped. */
+static bool start_daemon(serve_server *server, int door)
+{
+    const unsigned int flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL;
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, reply, server, MHD_OPTION_LISTEN_SOCKET, door,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned int)MOST_CONNECTIONS, MHD_OPTION_END);
+    if (daemon == NULL)
+        return false;
+    server->daemons[server->daemon_count++] = daemon;
+    return true;
+}
+
+static bool start_daemons(serve_server *server, serve_doors *doors)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* threads inherit it */
+    errno = 0;
+    while (doors->count != 0 && start_daemon(server, doors->sockets[doors->count - 1]))
+        doors->count--;
+    int reason = errno != 0 ? errno : ENOMEM;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = reason;
+    return doors->count == 0;
+}
+
+serve_server *serve_start(const serve_site *site, const serve_address *address, serve_doors *doors)
+{
+    serve_server *server = calloc(1, sizeof *server);
+    bool is_running = false;
+    if (server != NULL) {
+        server->site = *site;
+        server->address = *address;
+        is_running = start_daemons(server, doors);
+    }
+    if (is_running)
+        return server;
+    int reason = errno;
+    serve_listen_close(doors);
+    serve_stop(server);
+    errno = reason;
+    return NULL;
+}
+
+void serve_stop(serve_server *server)
+{
+    for (size_t i = 0; server != NULL && i < server->daemon_count; i++)
+        MHD_stop_daemon(server->daemons[i]);
+    free(server);
+}
+
+/* ---- until a signal -------------------------------------------------------------------------- */
+
+void serve_block_signals(sigset_t *ending_signals)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    sigemptyset(ending_signals);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction present;
+        if (sigaction(signals[i], NULL, &present) != 0 || present.sa_handler != SIG_IGN)
+            sigaddset(ending_signals, signals[i]);
+    }
+    (void)pthread_sigmask(SIG_BLOCK, ending_signals, NULL);
+}
+
+void serve_wait(const sigset_t *ending_signals)
+{
+    int which = 0;
+    while (sigwait(ending_signals, &which) == EINTR)
+        continue;
+}
