@@ -205,6 +205,22 @@ def _free_name(folder: str) -> str:
     return path
 
 
+def _is_first_to_claim(what: str) -> bool:
+    """Of the processes of this run; where nobody else can be asked, it is."""
+    folder = os.environ.get("HEADROOM_RUN", "")
+    if folder:
+        import zlib
+
+        claim = os.path.join(folder, "claim-%08x" % zlib.crc32(os.fsencode(what)))
+        try:
+            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return False
+        except OSError:
+            pass  # nobody to share with
+    return True
+
+
 def recording_name(wanted: str) -> str:
     """run.pickle becomes run.rank3.pickle; and if another process of this run has that name, as a
     program's subprocesses have its rank, run.rank3.pid1234.pickle."""
@@ -212,18 +228,9 @@ def recording_name(wanted: str) -> str:
     stem, ending = os.path.splitext(wanted)
     if number is not None:
         wanted = f"{stem}.rank{number}{ending}"
-    folder = os.environ.get("HEADROOM_RUN", "")
-    if folder:
-        import zlib
-
-        claim = os.path.join(folder, "claim-%08x" % zlib.crc32(os.fsencode(wanted)))
-        try:
-            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            stem, ending = os.path.splitext(wanted)
-            wanted = f"{stem}.pid{os.getpid()}{ending}"
-        except OSError:
-            pass  # nobody to share with
+    if not _is_first_to_claim(wanted):
+        stem, ending = os.path.splitext(wanted)
+        wanted = f"{stem}.pid{os.getpid()}{ending}"
     return wanted
 
 
@@ -268,7 +275,8 @@ def _publish() -> None:
             _state.live.begin()
     except Exception as error:
         _state.live = None
-        _say("headroom top and its like do not see this program", error)
+        if _is_first_to_claim("there is no page"):  # the words differ, by the page's name
+            _say("headroom top and its like do not see this program", error)
 
 
 # ---- running out ---------------------------------------------------------------------------------
