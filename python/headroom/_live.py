@@ -12,6 +12,7 @@ page. A process forked meanwhile has no part in it. HEADROOM_LIVE=0 switches it 
 """
 import ctypes
 import os
+import signal
 import sys
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -222,16 +223,19 @@ class Live:
     # ---- the thread ------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the program's
         _leave_captures_alone()
-        while not self._is_over.wait(tick_seconds()):
-            try:
-                if self._torch.cuda.is_initialized():
-                    self._look()
-                self._every_tick()
-            except Exception:
-                pass  # what is on the page stays, with its age
+        seconds = tick_seconds()
+        while not self._is_over.wait(seconds):
+            for task in (self._look, self._every_tick):
+                try:
+                    task()
+                except Exception:
+                    pass  # what is on the page stays, with its age
 
     def _look(self) -> None:
+        if not self._torch.cuda.is_initialized():
+            return
         self._input.follow_loaders()
         last = self._last_step
         used = self._used_devices()

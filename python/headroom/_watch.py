@@ -246,7 +246,10 @@ def _after_step(now: float, device: int, step: int, statistics: Any) -> None:
 def _answer() -> None:
     """In the thread that keeps the page: `headroom run` may have asked for a snapshot, by a file with
     the path that it wants."""
-    asked = os.path.join(os.environ.get("HEADROOM_RUN", ""), f"ask-{os.getpid()}")
+    folder = os.environ.get("HEADROOM_RUN", "")
+    if not folder:
+        return
+    asked = os.path.join(folder, f"ask-{os.getpid()}")
     try:
         with open(asked, encoding="utf-8", errors="surrogateescape") as file:
             path = file.read()

@@ -41,7 +41,8 @@ class Publishing(unittest.TestCase):
         runs.mkdir()
         self.environment = {
             "PATH": os.environ["PATH"], "HEADROOM_LIBRARY_DIR": str(BUILD), "HEADROOM_LIVE_MS": "2",
-            "HEADROOM_LIVE_DIR": str(self.pages), "XDG_RUNTIME_DIR": str(runs), "PYTHONDONTWRITEBYTECODE": "1",
+            "HEADROOM_LIVE_DIR": str(self.pages), "XDG_RUNTIME_DIR": str(runs),
+            "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests/support/fake_torch_watch'}"}
 
     def run_python(self, code, *before, **environment):
