@@ -2,13 +2,11 @@
 
 The time inside an iterator's __next__, by thread: the thread that steps is the one whose waiting
 costs anything; another that reads ahead may wait as long as it likes. A loader that reads from a
-loader is counted once. In worker processes nothing is counted: a spawned one never gets here, and a
-forked one switches it off.
+loader is counted once. What a worker process reads is its own affair: it has no page.
 
 The program must not notice: what __next__ returns and raises is what it was.
 """
 import functools
-import os
 import sys
 import time
 from threading import get_ident
@@ -24,11 +22,6 @@ class InputWait:
         self._waits: Dict[int, int] = {}  # nanoseconds, by thread
         self.workers: Optional[int] = None  # of the loader that was used last
         self.pins: Optional[bool] = None
-        self.is_on = True
-        os.register_at_fork(after_in_child=self._switch_off)
-
-    def _switch_off(self) -> None:
-        self.is_on = False
 
     def waited_ns(self) -> Optional[int]:
         """What the calling thread has waited. None: it has used no loader."""
@@ -51,7 +44,7 @@ class InputWait:
 
         @functools.wraps(original)
         def __next__(iterator: Any) -> Any:
-            if is_compiling() or not self.is_on:  # type: ignore[misc]
+            if is_compiling():  # type: ignore[misc]
                 return original(iterator)
             thread = get_ident()
             if thread in inside:

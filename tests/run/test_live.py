@@ -163,6 +163,18 @@ class Page(LiveCase):
         shown, errors = process.communicate("\n\n", timeout=LIMIT_SECONDS)
         self.assertEqual((shown, errors), ("{2}\nready\n", ""))
 
+    def test_what_is_the_process_s_is_told_once_where_it_steps(self):
+        process = self.begin_python(
+            BEGIN + "torch._C.pinned_bytes = 7\ntorch._C.allocate(1)\n" + WAIT +
+            "torch._C._cuda_setDevice(2)\ntorch.optim.Optimizer().step()\n")
+        self.until_device(index=0, pinned_bytes=7)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        self.until(lambda: [(device["index"], device["pinned_bytes"], device["steps"])
+                            for device in self.jobs()[0]["devices"]] == [(0, None, None), (2, 7, 1)])
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.finish(process)
+
     def test_what_a_pytorch_does_not_have_is_unknown_and_the_rest_is_there(self):
         process = self.begin_python(
             BEGIN + "del torch._C._cuda_hostMemoryStats, torch._C._cuda_hasPrimaryContext\n"
@@ -179,8 +191,9 @@ class Page(LiveCase):
             BEGIN + "import types\n"
             "sys.modules['headroom.torch._state'] = types.SimpleNamespace(State="
             "types.SimpleNamespace(installed=types.SimpleNamespace(allocator='headroom:rescue')))\n"
-            "torch._C.allocate(1 << 20)\ntorch._C.pinned_bytes = 5\n"
-            "torch.optim.Optimizer().step()\n")
+            "torch._C._cuda_hostMemoryStats = lambda: {'reserved_bytes': {'current': 5}, "
+            "'allocated_bytes': {'current': 3}}\n"  # as before PyTorch 2.8
+            "torch._C.allocate(1 << 20)\ntorch.optim.Optimizer().step()\n")
         device = self.until_device(steps=1, pinned_bytes=5)
         self.assertEqual(self.jobs()[0]["allocator"], "headroom:rescue")
         self.assertEqual([device[name] for name in ("live_bytes", "allocations", "name",
@@ -219,6 +232,15 @@ class Page(LiveCase):
         self.assertRegex(result.stderr, r"^headroom: headroom top and its like do not see this "
                          r"program: HeadroomError: libheadroom\.so of version \S+ is not in [^\n]+\n$")
         self.assertEqual(len(self.log_lines("observer")), 1)
+
+    def test_the_thread_has_ended_when_the_interpreter_does(self):
+        result = self.run_python(
+            "import atexit\n" + BEGIN + "atexit.register(lambda: print("
+            "[thread.name for thread in threading.enumerate()]))\ntorch._C.allocate(1)\n"
+            "looks, look = threading.Event(), torch.cuda.mem_get_info\n"
+            "def slow_look(device):\n    looks.set()\n    time.sleep(0.1)\n    return look(device)\n"
+            "torch.cuda.mem_get_info = slow_look\nlooks.wait()\n")
+        self.assertEqual((result.stdout, result.stderr), ("['MainThread']\n", ""))
 
     def test_a_program_that_ends_while_its_page_is_written_ends_well(self):
         for ending in ("", "sys.exit(0)", "threading.Thread(target=time.sleep, args=(0.02,)).start()"):

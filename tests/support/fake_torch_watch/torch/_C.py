@@ -43,7 +43,7 @@ def _cuda_resetAccumulatedMemoryStats(device: int) -> None:
 
 
 def _cuda_hostMemoryStats() -> dict:
-    return {"reserved_bytes": {"current": pinned_bytes}, "num_host_alloc": 1}
+    return {"allocated_bytes": {"current": pinned_bytes}, "active_bytes": {"current": 0}}
 
 
 def _cuda_hasPrimaryContext(device: int) -> bool:

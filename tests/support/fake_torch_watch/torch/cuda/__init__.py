@@ -46,6 +46,7 @@ def _lazy_init() -> None:
 
 
 def current_device() -> int:
+    _lazy_init()
     return getattr(torch._C.thread_device, "index", 0)
 
 
