@@ -28,6 +28,8 @@ KEEP = 2**64 - 2  # HR_LIVE_KEEP
 TICK_MILLISECONDS = 1000
 PATIENCE_SECONDS = 10.0  # at the end, for a look that is under way
 
+# Those of this thread itself. All others are the program's, and its threads'.
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 # Where PyTorch's statistics have what the page tells.
@@ -223,7 +225,7 @@ class Live:
     # ---- the thread ------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the program's
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FAULTS)
         _leave_captures_alone()
         seconds = tick_seconds()
         while not self._is_over.wait(seconds):
@@ -272,7 +274,7 @@ class Live:
         return values
 
     def _pinned(self) -> Values:
-        statistics = self._torch._C._cuda_hostMemoryStats()  # PyTorch 2.7, or later
+        statistics = self._torch._C._cuda_hostMemoryStats()  # older versions have none
         held = _found(statistics, ("reserved_bytes", "current"))
         if held is None:
             held = _found(statistics, ("allocated_bytes", "current"))

@@ -70,7 +70,8 @@ print(json.dumps([page, before, job]))
 """))
         page, (before,), job = shown
         self.assertEqual((page, before["page"], before["devices"]), (job["page"], page, []))
-        self.assertEqual((job["program"], job["allocator"]), ("python", "pytorch"))
+        for seen in (before, job):
+            self.assertEqual((seen["program"], seen["allocator"]), ("python", "pytorch"))
         (device,) = job["devices"]
         self.assertEqual((device["live_bytes"], device["loader_workers"]), (3 << 20, 2))
         self.assertLessEqual(0, device["input_wait_nanoseconds"])

@@ -192,7 +192,7 @@ class Page(LiveCase):
             "sys.modules['headroom.torch._state'] = types.SimpleNamespace(State="
             "types.SimpleNamespace(installed=types.SimpleNamespace(allocator='headroom:rescue')))\n"
             "torch._C._cuda_hostMemoryStats = lambda: {'reserved_bytes': {'current': 5}, "
-            "'allocated_bytes': {'current': 3}}\n"  # as before PyTorch 2.8
+            "'allocated_bytes': {'current': 3}}\n"  # as older ones have it
             "torch._C.allocate(1 << 20)\ntorch.optim.Optimizer().step()\n")
         device = self.until_device(steps=1, pinned_bytes=5)
         self.assertEqual(self.jobs()[0]["allocator"], "headroom:rescue")

@@ -47,9 +47,10 @@ def publish() -> Optional[str]:
     if not hasattr(torch.cuda, "_lazy_call"):
         raise HeadroomError(f"PyTorch {torch.__version__} does not tell when CUDA starts")
     with _lock:
-        path = _live.Page().path
+        page = _live.Page()
+        page.identify(program_name(), _live.allocator_in_force()[0])
         watch = sys.modules.get("_headroom_watch")
         if not _is_queued and (watch is None or not watch.is_watching()):
             torch.cuda._lazy_call(lambda: _start(torch))
             _is_queued = True
-        return path
+        return page.path
