@@ -165,8 +165,8 @@ static bool set_files_folder(const char *place)
     return is_set;
 }
 
-/* Where the libraries are that the allocator needs: beside the program, or where they are installed
- * with it. A wheel knows its own. */
+/* Where the libraries are that the page and the allocator need: beside the program, or where they
+ * are installed with it. A wheel knows its own. */
 static bool set_library_folder(void)
 {
     static const char *const places[] = {"libheadroom.so", "../lib/libheadroom.so",
@@ -187,5 +187,5 @@ bool run_environment_set(const char *hook, const char *run_folder_path, const ru
            set_or_unset("HEADROOM_RUN_ALLOCATOR", wishes->allocator) &&
            set_or_unset("HEADROOM_RUN_HISTORY", wishes->history) &&
            set_or_unset("HEADROOM_RUN_RECORD", place) && set_files_folder(place) &&
-           (wishes->allocator == NULL || set_library_folder());
+           set_library_folder();
 }

@@ -3,6 +3,7 @@
     headroom.doctor("error.log")         why memory ran out, with findings as data
     headroom.plan("gpt2", batch=8)       what a training run will take, and what makes it fit
     headroom.load("run.pickle")          a recording: stats, verify, replay, tune, diff, doctor
+    headroom.jobs()                      what runs on this machine, and the memory it holds
     headroom.torch                       inside a PyTorch program: install, record, fit_batch, ...
 
 Importing this loads nothing: the libraries come with their first use, and torch only with
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import torch
     from ._diagnosis import Diagnosis, Finding, Numbers, Part, Remedy, doctor
+    from ._jobs import jobs
     from ._library import HeadroomError
     from ._plan import plan, plan_models
     from ._recording import Recording, load
@@ -26,7 +28,7 @@ _PLACES = {
     "Diagnosis": "_diagnosis", "Finding": "_diagnosis", "Numbers": "_diagnosis",
     "Part": "_diagnosis", "Remedy": "_diagnosis", "doctor": "_diagnosis",
     "HeadroomError": "_library", "Recording": "_recording", "load": "_recording",
-    "plan": "_plan", "plan_models": "_plan",
+    "plan": "_plan", "plan_models": "_plan", "jobs": "_jobs",
 }
 __all__ = sorted(_PLACES) + ["torch", "__version__"]
 

@@ -26,6 +26,12 @@ def _is_pytorchs_own(frame: Any) -> bool:
     return False
 
 
+def allowed_part(torch: Any, device: int) -> Optional[float]:
+    """Of the device's memory, what this process may have. None: this PyTorch does not tell."""
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    return None if fraction is None else float(fraction(device))
+
+
 class History:
     """One for the process. torch is there; CUDA may not have started."""
 
@@ -126,9 +132,9 @@ class History:
 
     def _is_tight(self, device: int, statistics: Any) -> bool:
         if self._allowed_bytes == 0:
-            fraction = getattr(self._torch.cuda, "get_per_process_memory_fraction", None)
+            part = allowed_part(self._torch, device)
             total = self._torch.cuda.get_device_properties(device).total_memory
-            self._allowed_bytes = max(int(total * (fraction(device) if fraction else 1.0)), 1)
+            self._allowed_bytes = max(int(total * (1.0 if part is None else part)), 1)
         reserved = statistics["reserved_bytes"]["all"]
         most = max(reserved["current"], reserved.get("peak", 0))
         return bool(most >= TIGHT_PART * self._allowed_bytes)

@@ -8,9 +8,11 @@ called `headroom` keeps it. In the order in which things happen:
                  CUDA (a DataLoader's worker, a launcher) pays for no more than that.
   _start()       CUDA starts. PyTorch keeps a history from here on (_history.py); nothing of ours
                  runs when a block is allocated or freed.
-  _note_step()   after an optimizer's step: how much is allocated. One look at the statistics; of a
-                 long run only every second step, every fourth, and so on, so that the log stays small.
-                 And a look at the clock: what of the history costs too much is not kept (_budget.py).
+                 A thread of its own keeps the page up to date by which others see this process
+                 (_live.py), and writes a snapshot when `headroom run` asks for one.
+  _after_step()  after an optimizer's step (_steps.py): how much is allocated. One look at the
+                 statistics, for the log and the page; and a look at the clock: what of the history
+                 costs too much is not kept (_budget.py).
   _observe()     PyTorch has run out of memory, and is about to raise the error. The first time, a
                  snapshot is written. Later ones are only counted: a program that catches the error
                  and tries a smaller batch may meet it again and again.
@@ -25,19 +27,15 @@ The program must not notice: no exception leaves this file, CUDA is never starte
 the program says about history itself (_record_memory_history) holds. A process forked
 after CUDA started has no business with any of it, and is left alone.
 """
-import atexit
 import os
 import pickle
 import re
 import sys
 import threading
-import time
 import traceback
-import weakref
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Optional
 
 USUAL_HISTORY = 100_000  # events that PyTorch keeps, unless told otherwise
-MOST_STEPS = 4096  # lines of the step log; of more steps, every second one is kept, and so on
 FEWEST_STEPS = 3  # fewer make no log
 MOST_TEXT = 24_000  # characters of an error that are sent on
 PATIENCE_SECONDS = 5.0  # for a listener that is busy; once, and then
@@ -64,16 +62,16 @@ class _State:
         self.has_said = False
         self.patience_seconds = PATIENCE_SECONDS
         self.lock = threading.Lock()
+        # One snapshot at a time. Of the same thread more: writing one may collect garbage, which may
+        # run anything.
+        self.snapshot_lock = threading.RLock()
         self.recording: Optional[str] = None  # where the recording of --record goes
-        self.optimizer: Optional["weakref.ref[Any]"] = None  # whose steps are counted
-        self.counts_steps = True
-        self.step_count = 0
-        self.steps_between = 1
-        self.steps: List[Tuple[int, int, int]] = []  # step, allocated bytes, reserved bytes
+        self.program_name: Callable[[], str]
+        self.steps: Any = None  # _steps.Steps
+        self.live: Any = None  # _live.Live, if there is a page
 
 
 _state = _State()
-_is_compiling: Callable[[], bool] = bool  # torch.compiler's, once torch is there
 
 
 # ---- words to others -----------------------------------------------------------------------------
@@ -118,16 +116,20 @@ def _print(text: str) -> None:
         pass
 
 
-def _trouble(text: str, error: Optional[BaseException] = None) -> None:
-    """Says what does not work, once per process; of many processes with the same words, once."""
-    if _state.has_said:
-        return
-    _state.has_said = True
+def _say(text: str, error: Optional[BaseException]) -> None:
+    """Says what does not work; of many processes with the same words, once."""
     if error is not None:
         text += f": {type(error).__name__}: {error}"
     text = " ".join(text.split())[:1000]
     if not _send("trouble", text=text):
         _print(text)
+
+
+def _trouble(text: str, error: Optional[BaseException] = None) -> None:
+    """The same, once per process: what comes after it comes of it."""
+    if not _state.has_said:
+        _state.has_said = True
+        _say(text, error)
 
 
 def rank() -> Optional[int]:
@@ -140,18 +142,6 @@ def rank() -> Optional[int]:
 
 
 # ---- files ---------------------------------------------------------------------------------------
-
-
-def program_name() -> str:
-    """What the program is called, in letters that any file name can have."""
-    argument = sys.argv[0] if getattr(sys, "argv", None) else ""
-    folder, name = os.path.split(argument)
-    if name in ("", "-", "-c", "-m"):
-        return "python"
-    if name == "__main__.py":
-        name = os.path.basename(os.path.abspath(folder))
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", name[:-3] if name.endswith(".py") else name)
-    return name.strip("-.")[:60] or "python"
 
 
 def _started_from() -> str:
@@ -182,8 +172,9 @@ def _write_whole(path: str, write: Callable[[Any], None]) -> None:
 
 
 def _write_snapshot(path: str) -> None:
-    snapshot = _state.torch.cuda.memory._snapshot()
-    _write_whole(path, lambda file: pickle.dump(snapshot, file))
+    with _state.snapshot_lock:
+        snapshot = _state.torch.cuda.memory._snapshot()
+        _write_whole(path, lambda file: pickle.dump(snapshot, file))
 
 
 def _steps_path(path: str) -> str:
@@ -192,7 +183,7 @@ def _steps_path(path: str) -> str:
 
 def _write_steps(path: str) -> Optional[str]:
     """The step log, as lines of JSON. None where there is none."""
-    steps = list(_state.steps)
+    steps = list(_state.steps.log)
     if len(steps) < FEWEST_STEPS:
         return None
     lines = "".join(f'{{"step": {step}, "allocated": {allocated}, "reserved": {reserved}}}\n'
@@ -204,7 +195,7 @@ def _write_steps(path: str) -> Optional[str]:
 def _free_name(folder: str) -> str:
     """A name for the snapshot of a failure that no other file has."""
     number = rank()
-    stem = f"headroom-oom-{program_name()}-{os.getpid()}"
+    stem = f"headroom-oom-{_state.program_name()}-{os.getpid()}"
     if number is not None:
         stem += f"-rank{number}"
     path, attempt = os.path.join(folder, stem + ".pickle"), 1
@@ -214,6 +205,22 @@ def _free_name(folder: str) -> str:
     return path
 
 
+def _is_first_to_claim(what: str) -> bool:
+    """Of the processes of this run; where nobody else can be asked, it is."""
+    folder = os.environ.get("HEADROOM_RUN", "")
+    if folder:
+        import zlib
+
+        claim = os.path.join(folder, "claim-%08x" % zlib.crc32(os.fsencode(what)))
+        try:
+            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return False
+        except OSError:
+            pass  # nobody to share with
+    return True
+
+
 def recording_name(wanted: str) -> str:
     """run.pickle becomes run.rank3.pickle; and if another process of this run has that name, as a
     program's subprocesses have its rank, run.rank3.pid1234.pickle."""
@@ -221,74 +228,58 @@ def recording_name(wanted: str) -> str:
     stem, ending = os.path.splitext(wanted)
     if number is not None:
         wanted = f"{stem}.rank{number}{ending}"
-    folder = os.environ.get("HEADROOM_RUN", "")
-    if folder:
-        import zlib
-
-        claim = os.path.join(folder, "claim-%08x" % zlib.crc32(os.fsencode(wanted)))
-        try:
-            os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            stem, ending = os.path.splitext(wanted)
-            wanted = f"{stem}.pid{os.getpid()}{ending}"
-        except OSError:
-            pass  # nobody to share with
+    if not _is_first_to_claim(wanted):
+        stem, ending = os.path.splitext(wanted)
+        wanted = f"{stem}.pid{os.getpid()}{ending}"
     return wanted
 
 
-# ---- steps ---------------------------------------------------------------------------------------
+# ---- steps, and what others see ------------------------------------------------------------------
 
 
-def _memory_in(statistics: Any) -> Tuple[Any, Any]:
-    return (statistics["allocated_bytes"]["all"]["current"],
-            statistics["reserved_bytes"]["all"]["current"])
+def _after_step(now: float, device: int, step: int, statistics: Any) -> None:
+    if _state.live is not None:
+        _state.live.after_step(now, device, step, statistics)
+    _state.history.after_step(now, device, statistics)  # last: from here on it is the next step
 
 
-def _note_step(optimizer: Any) -> None:
-    """Counts a step of the first optimizer there is; others (a discriminator's) step beside it."""
-    now = time.perf_counter()
-    state = _state
-    if state.is_left_alone or not state.counts_steps:
+def _answer() -> None:
+    """In the thread that keeps the page: `headroom run` may have asked for a snapshot, by a file with
+    the path that it wants."""
+    folder = os.environ.get("HEADROOM_RUN", "")
+    if not folder:
         return
-    counted = state.optimizer() if state.optimizer is not None else None
-    if counted is None:
-        state.optimizer = weakref.ref(optimizer)
-    elif counted is not optimizer:
-        return
-    state.step_count += 1
-    device, statistics = state.torch.cuda.current_device(), None
-    if state.step_count % state.steps_between == 0:
-        statistics = state.torch._C._cuda_memoryStats(device)
-        _log_step(state, *_memory_in(statistics))
-    state.history.after_step(now, device, statistics)
-
-
-def _log_step(state: _State, allocated: int, reserved: int) -> None:
-    state.steps.append((state.step_count, allocated, reserved))
-    if len(state.steps) >= MOST_STEPS:
-        state.steps_between *= 2
-        state.steps = [point for point in state.steps if point[0] % state.steps_between == 0]
-
-
-def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-    # A step that is being compiled is traced, and this with it; is_compiling() is a constant there.
-    if _is_compiling():
-        return
+    asked = os.path.join(folder, f"ask-{os.getpid()}")
     try:
-        _note_step(optimizer)
+        with open(asked, encoding="utf-8", errors="surrogateescape") as file:
+            path = file.read()
+        os.unlink(asked)
+    except OSError:
+        return  # nobody has
+    try:
+        if not os.path.isabs(path):
+            raise ValueError(f"expected an absolute path, and found {path!r}")
+        _write_snapshot(path)
+        _send("snapshot", path=path, steps=_write_steps(_steps_path(path)))
     except Exception as error:
-        _state.counts_steps = False
-        _trouble("steps are no longer counted", error)
+        _say("the snapshot that was asked for could not be written", error)
 
 
-def _count_steps(torch: Any) -> None:
-    global _is_compiling
-    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
-    register = getattr(sys.modules.get("torch.optim.optimizer"),
-                       "register_optimizer_step_post_hook", None)
-    if register is not None and is_compiling is not None:  # PyTorch 2.1, or later
-        _is_compiling = is_compiling
-        register(_after_step)
+def is_watching() -> bool:
+    """Whether this process gets its page from here, now or when CUDA starts."""
+    return _state.torch is not None and not _state.is_left_alone
+
+
+def _publish() -> None:
+    try:
+        live = _beside("_live")
+        if not live.is_switched_off():
+            _state.live = live.Live(_state.torch, _state.program_name(), _answer)
+            _state.live.begin()
+    except Exception as error:
+        _state.live = None
+        if _is_first_to_claim("there is no page"):  # the words differ, by the page's name
+            _say("headroom top and its like do not see this program", error)
 
 
 # ---- running out ---------------------------------------------------------------------------------
@@ -303,7 +294,7 @@ def _size(size_bytes: int) -> str:
 
 def _describe(device: int, tried: int, limit: int, free: int) -> Dict[str, Any]:
     """The numbers, and PyTorch's words for them: the error itself is not made yet."""
-    allocated, reserved = _memory_in(_state.torch._C._cuda_memoryStats(device))
+    allocated, reserved = _beside("_steps").memory_in(_state.torch._C._cuda_memoryStats(device))
     total = int(_state.torch.cuda.get_device_properties(device).total_memory)
     allowed = f"{_size(limit)} allowed; " if limit < total else ""
     text = (f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {_size(tried)}. "
@@ -433,16 +424,16 @@ def _thread_excepthook_before(previous: Callable[..., Any]) -> Callable[..., Any
 
 
 def _beside(name: str) -> Any:
-    """A module from the file beside this one, whatever the program's own path leads to."""
-    from importlib import util
+    """A module from the file beside this one, whatever the program's own path leads to: of a package
+    that has our folder, and a name which nobody else has."""
+    import importlib
+    import types
 
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-    spec = util.spec_from_file_location(f"_headroom{name}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"no file {path}")
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    if "_headroom" not in sys.modules:
+        package = types.ModuleType("_headroom")
+        package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+        sys.modules["_headroom"] = package
+    return importlib.import_module(f"_headroom.{name}")
 
 
 def _keep_history() -> None:
@@ -475,23 +466,12 @@ def _finish() -> None:
     _send("recorded", path=path)
 
 
-def _finish_at_the_end() -> None:
-    """Children that multiprocessing started end without atexit; it has a list of its own."""
-    processes = sys.modules.get("multiprocessing.process")
-    if processes is not None and processes.parent_process() is not None:
-        from multiprocessing import util
-
-        util.Finalize(None, _finish, exitpriority=1000)
-    else:
-        atexit.register(_finish)
-
-
 def _after_fork() -> None:
     if _state.has_started:
         _state.is_left_alone = True
     else:
         _state.process_id = os.getpid()
-        _state.lock = threading.Lock()
+        _state.lock, _state.snapshot_lock = threading.Lock(), threading.RLock()
 
 
 def _start() -> None:
@@ -501,6 +481,7 @@ def _start() -> None:
     state.has_started = True
     state.process_id = os.getpid()
     _leave_word("cuda")
+    _publish()
     attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
     if attach is None:
         _trouble(f"PyTorch {torch.__version__} tells nobody when it runs out of memory; "
@@ -513,12 +494,12 @@ def _start() -> None:
         _trouble("this allocator keeps no history, so only errors that end the program are seen",
                  error)
         return
-    _count_steps(torch)
+    state.steps.begin()
     wanted = os.environ.get("HEADROOM_RUN_RECORD", "")
     if wanted:
         state.recording = recording_name(wanted)
         _send("recording", path=state.recording)
-        _finish_at_the_end()
+        _beside("_ending").at_the_end(_finish)
 
 
 def _start_safely() -> None:
@@ -568,6 +549,8 @@ def arm(torch: Any) -> None:
     _state.torch = torch
     _leave_word("torch")
     _state.history = _beside("_history").History(torch)
+    _state.program_name = _beside("_program").program_name
+    _state.steps = _beside("_steps").Steps(torch, _after_step, _trouble)
     _install(os.environ.get("HEADROOM_RUN_ALLOCATOR", ""))
     sys.excepthook = _excepthook_before(sys.excepthook)
     threading.excepthook = _thread_excepthook_before(threading.excepthook)

@@ -42,6 +42,12 @@ fi
 "$place/bin/headroom" run -- python3 -c 'import os; assert "HEADROOM_RUN" in os.environ' ||
     fail "the installed program does not run a program"
 
+mkdir "$stage/pages"
+HEADROOM_LIVE_DIR=$stage/pages PYTHONPATH=$root/tests/support/fake_torch_watch \
+    "$place/bin/headroom" run -- python3 -c 'import os, torch; torch._C.allocate(1)
+assert len(os.listdir(os.environ["HEADROOM_LIVE_DIR"])) == 1' ||
+    fail "a program that the installed program runs has no page"
+
 library_folder=$(dirname "$(find "$place" -name libheadroom.a)")
 export PKG_CONFIG_PATH=$library_folder/pkgconfig
 # shellcheck disable=SC2046  # pkg-config answers with words

@@ -85,6 +85,12 @@ print(all(os.path.dirname(name).endswith("headroom/_lib") for name in libraries)
         self.assertTrue(lines[2].startswith("False ") and "headroom_torch.h" in lines[2], lines)
         self.assertEqual(lines[3:], ["pytorch", "True True"])
         self.assertIn(version, self.call(self.path / "venv/bin/headroom", "--version"))
+        (self.path / "pages").mkdir()
+        self.assertEqual(self.call(
+            self.path / "venv/bin/headroom", "run", "--", self.python, "-c",
+            "import headroom, torch; torch._C.allocate(1); print(len(headroom.jobs()))",
+            PYTHONPATH=str(ROOT / "tests/support/fake_torch_watch"),
+            HEADROOM_LIVE_DIR=str(self.path / "pages")), "1")
         self.pip("uninstall", "-y", "headroom")
         self.assertEqual([path for path in (self.path / "venv").rglob("*headroom*")], [])
 

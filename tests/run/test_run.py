@@ -25,7 +25,8 @@ FAKE_TORCH = ROOT / "tests/support/fake_torch_watch"
 PROGRAM = ""
 LIMIT_SECONDS = 100  # for what hangs
 
-HOOK_FILES = ("_watch.py", "_history.py", "_budget.py", "_start/sitecustomize.py")
+HOOK_FILES = ("_watch.py", "_budget.py", "_ending.py", "_history.py", "_input.py", "_library.py",
+              "_live.py", "_paths.py", "_program.py", "_steps.py", "_start/sitecustomize.py")
 
 FAILS = "import torch\ntorch._C.allocate(7 << 30)\ntorch._C.allocate(2 << 30)\n"
 CATCHES = """
@@ -58,6 +59,7 @@ class RunCase(unittest.TestCase):
             "XDG_RUNTIME_DIR": str(self.runtime),
             "TMPDIR": str(self.folder),
             "LC_ALL": "C",
+            "HEADROOM_LIVE": "0",  # test_live.py has that
             "HEADROOM_RUN_REPORT_SECONDS": "600",  # when the job has ended, however slow it is
             "PYTHONPATH": str(FAKE_TORCH),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -219,7 +221,7 @@ class Watching(RunCase):
             "import sys, torch\ntorch._C.allocate(1)\n"
             "one, other = torch.optim.Optimizer(), torch.optim.Optimizer()\n"
             "for step in range(20000):\n    one.step()\n    other.step()\n"
-            "steps = sys.modules['_headroom_watch']._state.steps\n"
+            "steps = sys.modules['_headroom_watch']._state.steps.log\n"
             "print(len(steps), steps[0][0], steps[-1][0])\n")
         count, first, last = map(int, result.stdout.split())
         self.assertTrue(1000 < count < 4096 and first == 8 and last == 20000, result.stdout)

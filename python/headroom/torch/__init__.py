@@ -4,6 +4,7 @@
     record("run.pickle")         a recording of what happens inside a with block
     doctor()                     what holds this process's GPU memory, now
     fit_batch(step, batch)       a training step that splits its batch where memory runs out
+    publish()                    this process, for `headroom top` and headroom.jobs()
     safe_point()                 a moment in which live data may move
     stats()                      what our allocator did
 
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 from ._fit import Fitted, Fitter, fit_batch
 from ._install import ALLOCATORS, in_force, install, stats
+from ._publish import publish
 from ._record import doctor, record, safe_point
 from ._state import Installed, InstallError
 
 __all__ = ["ALLOCATORS", "Fitted", "Fitter", "InstallError", "Installed", "doctor", "fit_batch",
-           "in_force", "install", "record", "safe_point", "stats"]
+           "in_force", "install", "publish", "record", "safe_point", "stats"]

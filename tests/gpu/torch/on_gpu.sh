@@ -2,7 +2,7 @@
 # Runs on a machine with a GPU and PyTorch: builds the libraries with gcc alone, then the parts that
 # are named, each within its time. One part that fails does not keep the others from running.
 #
-#   on_gpu.sh PART...     PART: build plan checks same runs rescue pytorch raw steps watching tools, or all
+#   on_gpu.sh PART...     PART: build plan checks same runs live rescue pytorch raw steps watching tools, or all
 #   PART:SECONDS          gives a part another limit; PART=ALLOCATOR,... other allocators
 #
 # What is not in the repository is looked for in build/carried (or where the variable says):
@@ -58,7 +58,8 @@ part_build() {
     set -e
     local version core support
     version=$(sed -n 's/#define HR_VERSION_STRING "\([0-9]*\.[0-9]*\).*/\1/p' include/headroom/version.h)
-    mapfile -t core < <(find src/base src/device src/engine src/pool src/model src/export src/record -name '*.c' | sort)
+    mapfile -t core < <(find src/base src/device src/engine src/pool src/model src/export src/record \
+        src/live -name '*.c' | sort)
     mapfile -t support < <(find adapters/torch/support -name '*.c' | sort)
     objects "${core[@]}" "${support[@]}"
     gcc -shared -Wl,-soname,"libheadroom.so.$version" -o "build/gpu/libheadroom.so.$version" \
@@ -101,6 +102,7 @@ part_plan() {
 part_checks() { python3 "$tests/check_allocator.py" ${names:-pytorch torch headroom headroom:rescue}; }
 part_same() { python3 "$tests/same_results.py" $names; }
 part_runs() { python3 "$tests/whole_runs.py" --headroom "$(program)"; }
+part_live() { python3 "$tests/check_live.py"; }
 part_rescue() { python3 "$tests/rescue_capped.py" $names; }
 part_pytorch() {
     python3 "$tests/run_pytorch_tests.py" --tests "${HEADROOM_PYTORCH_TESTS:-$carried/pytests}" $names
@@ -113,9 +115,9 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --headroom "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --headroom "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [rescue]=180 [pytorch]=420 [raw]=180
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [pytorch]=420 [raw]=180
     [steps]=420 [watching]=160 [tools]=160)
-order=(build plan checks same runs rescue raw tools watching pytorch steps)
+order=(build plan checks same runs live rescue raw tools watching pytorch steps)
 
 if [ "${1:-}" = --part ]; then # in a process of its own, so that it can be stopped
     limit=$3

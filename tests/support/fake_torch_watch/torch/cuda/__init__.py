@@ -46,10 +46,37 @@ def _lazy_init() -> None:
 
 
 def current_device() -> int:
-    return 0
+    _lazy_init()
+    return getattr(torch._C.thread_device, "index", 0)
+
+
+def device_count() -> int:
+    return 4
+
+
+def mem_get_info(device: int) -> tuple:
+    """As PyTorch's: goes to the device, and back to where this thread was."""
+    before = current_device()
+    torch._C._cuda_setDevice(device)
+    torch._C._cuda_setDevice(before)
+    used = torch._C.OTHERS_BYTES + torch._C.live_bytes + (1 << 20)
+    return torch._C.CARD_BYTES - used, torch._C.CARD_BYTES
+
+
+_fraction = 1.0
+
+
+def set_per_process_memory_fraction(fraction: float) -> None:
+    global _fraction
+    _fraction = fraction
+
+
+def get_per_process_memory_fraction(device: int) -> float:
+    return _fraction
 
 
 class _Properties:
+    name = "made-up card"
     total_memory = torch._C.CARD_BYTES
 
 

@@ -1,0 +1,137 @@
+"""headroom.torch.publish() and headroom.jobs(): a process that lets others see it, and who looks."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from world import BUILD, ROOT  # noqa: E402
+
+os.environ["HEADROOM_LIBRARY_DIR"] = str(BUILD)
+sys.path.insert(0, str(ROOT / "python"))
+import headroom  # noqa: E402
+
+LIMIT_SECONDS = 100
+
+# Publishes itself, and looks at itself until `is_there(job)`.
+BEGIN = """
+import os, sys, threading, time, torch, headroom, headroom.torch
+
+def looked(is_there):
+    while True:
+        (job,) = headroom.jobs()
+        if is_there(job):
+            return job
+        time.sleep(0.002)
+
+"""
+
+
+class Publishing(unittest.TestCase):
+    """In processes of their own, with the stand-in for torch that can be watched."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="headroom-test-")
+        self.addCleanup(folder.cleanup)
+        self.pages, runs = Path(folder.name) / "pages", Path(folder.name) / "runs"
+        self.pages.mkdir()
+        runs.mkdir()
+        self.environment = {
+            "PATH": os.environ["PATH"], "HEADROOM_LIBRARY_DIR": str(BUILD), "HEADROOM_LIVE_MS": "2",
+            "HEADROOM_LIVE_DIR": str(self.pages), "XDG_RUNTIME_DIR": str(runs),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests/support/fake_torch_watch'}"}
+
+    def run_python(self, code, *before, **environment):
+        """What it printed; it ended well, and left no page."""
+        done = subprocess.run([*before, sys.executable, "-c", BEGIN + code], text=True, check=False,
+                              env={**self.environment, **environment}, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=LIMIT_SECONDS)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(list(self.pages.iterdir()), [])
+        return done.stdout
+
+    def test_a_program_shows_its_memory_its_steps_and_its_waiting(self):
+        shown = json.loads(self.run_python("""
+import json
+from torch.utils.data import DataLoader
+page = headroom.torch.publish()
+assert not torch.cuda.is_initialized()
+before = headroom.jobs()
+torch._C.allocate(3 << 20)
+optimizer = torch.optim.Optimizer()
+for batch in DataLoader(range(4), num_workers=2):
+    optimizer.step()
+job = looked(lambda job: job["devices"] and job["devices"][0]["steps"] == 4)
+print(json.dumps([page, before, job]))
+"""))
+        page, (before,), job = shown
+        self.assertEqual((page, before["page"], before["devices"]), (job["page"], page, []))
+        for seen in (before, job):
+            self.assertEqual((seen["program"], seen["allocator"]), ("python", "pytorch"))
+        (device,) = job["devices"]
+        self.assertEqual((device["live_bytes"], device["loader_workers"]), (3 << 20, 2))
+        self.assertLessEqual(0, device["input_wait_nanoseconds"])
+        self.assertLessEqual(device["input_wait_nanoseconds"], device["step_nanoseconds"])
+        self.assertEqual([step["step"] for step in device["step_log"]], [1, 2, 3, 4])
+
+    def test_called_twice_or_after_cuda_started_it_is_the_same(self):
+        self.assertEqual(self.run_python("""
+torch._C.allocate(5)
+first = headroom.torch.publish()
+print(first == headroom.torch.publish(), len(headroom.jobs()))
+looked(lambda job: job["devices"] and job["devices"][0]["live_bytes"] == 5)
+print([thread.name for thread in threading.enumerate()].count("headroom-live"))
+"""), "True 1\n1\n")
+
+    def test_under_headroom_run_it_is_done_already(self):
+        self.assertEqual(self.run_python("""
+print(headroom.torch.publish() is not None)
+torch._C.allocate(5)
+looked(lambda job: job["devices"] and job["devices"][0]["live_bytes"] == 5)
+print([thread.name for thread in threading.enumerate()].count("headroom-live"))
+""", str(BUILD / "headroom"), "run", "--"), "True\n1\n")
+
+    def test_a_child_that_starts_cuda_itself_has_a_page_of_its_own(self):
+        self.assertEqual(self.run_python("""
+headroom.torch.publish()
+child = os.fork()
+if child == 0:
+    torch._C.allocate(5)
+    while not [job for job in headroom.jobs() if job["process"] == os.getpid() and job["devices"]]:
+        time.sleep(0.002)
+    sys.exit(0)
+print(os.waitpid(child, 0)[1], len(headroom.jobs()))
+"""), "0 1\n")
+
+    def test_switched_off_there_is_no_page(self):
+        for name, value in (("HEADROOM_LIVE", "0"), ("HEADROOM_DISABLE", "1")):
+            self.assertEqual(self.run_python(
+                "torch._C.allocate(1)\nprint(headroom.torch.publish(), headroom.jobs(), "
+                "threading.active_count())", **{name: value}), "None [] 1\n")
+
+    def test_where_there_is_no_room_that_is_an_error(self):
+        shown = self.run_python("""
+try:
+    headroom.torch.publish()
+except headroom.HeadroomError as error:
+    print(error.status, "nowhere" in str(error))
+""", HEADROOM_LIVE_DIR="/nowhere")
+        self.assertEqual(shown, "HR_ERR_FILE True\n")
+
+
+class Jobs(unittest.TestCase):
+    """headroom.jobs()"""
+
+    def test_no_jobs_are_none_and_no_folder_is_an_error(self):
+        with tempfile.TemporaryDirectory(prefix="headroom-test-") as folder:
+            self.assertEqual(headroom.jobs(folder), [])
+            with self.assertRaisesRegex(headroom.HeadroomError, "nowhere"):
+                headroom.jobs(Path(folder) / "nowhere")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,2 @@
+"""torch.utils.data."""
+from .dataloader import DataLoader  # noqa: F401
