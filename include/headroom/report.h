@@ -1,5 +1,5 @@
-/* report.h - what analysis.h, doctor.h and plan.h found, as text for people or as JSON for
- * programs.
+/* report.h - what analysis.h, doctor.h, plan.h and ranks.h found, as text for people or as JSON
+ * for programs.
  *
  * JSON is one object on one line, with "schema": 1; what is not known is null; sizes are bytes. Its
  * fields are documented in the manual page of the command of the same name, and stay.
@@ -14,6 +14,7 @@
 #include "headroom/analysis.h"
 #include "headroom/doctor.h"
 #include "headroom/plan.h"
+#include "headroom/ranks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +69,10 @@ HR_API HR_MUST_CHECK hr_status hr_report_plan_known(const hr_report_form *form,
 HR_API HR_MUST_CHECK hr_status hr_report_doctor(const hr_diagnosis *diagnosis,
                                                 const hr_report_form *form,
                                                 const hr_output *output);
+
+/* `form->file` is the folder, as its user wrote it: the commands to type begin with it. */
+HR_API HR_MUST_CHECK hr_status hr_report_ranks(const hr_ranks_report *report,
+                                               const hr_report_form *form, const hr_output *output);
 
 #ifdef __cplusplus
 }
