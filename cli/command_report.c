@@ -132,7 +132,7 @@ static int report_on(const char *command_name, const report_order *order)
     view_place place = VIEW_PLACE_FREE;
     hr_ranks_report *report = NULL;
     if (order->page_name != NULL && !is_standard_output(order->page_name)) {
-        place = view_file_look(order->page_name, order->folder, NULL);
+        place = view_file_look(order->page_name, NULL, NULL);
         int exit_status = check_place(command_name, order->page_name, place);
         if (exit_status != EXIT_DONE)
             return exit_status;

@@ -93,13 +93,21 @@ static hr__text known_text(hr__text text, uint64_t value)
     return value != HR_UNKNOWN ? text : (hr__text){""};
 }
 
+/* A healthy rank may have findings all the same: what it could do with less. */
+static bool is_ill(const hr_rank *rank)
+{
+    return rank->ran_out || (rank->has_verdict && rank->verdict != HR_VERDICT_HEALTHY &&
+                             rank->verdict != HR_VERDICT_NOT_OOM);
+}
+
 static void add_rank(hr__table *table, const hr_rank *rank, const hr_rank *first)
 {
     char number[24] = "?";
     if (rank->rank != HR_UNKNOWN)
         (void)snprintf(number, sizeof number, "%" PRIu64, rank->rank);
-    bool is_bad = rank->ran_out || (rank->has_verdict && rank->is_problem);
-    hr__table_row(table, rank == first ? HR__STYLE_RED : is_bad ? HR__STYLE_BOLD : HR__STYLE_PLAIN);
+    hr__table_row(table, rank == first  ? HR__STYLE_RED
+                         : is_ill(rank) ? HR__STYLE_BOLD
+                                        : HR__STYLE_PLAIN);
     hr__table_cell(table, number);
     hr__table_cell(
         table,
@@ -268,7 +276,7 @@ static const hr_rank *worst_of(const hr_ranks_report *report)
         if (report->ranks[i].ran_out)
             worst = &report->ranks[i];
     for (size_t i = 0; worst == NULL && i < report->rank_count; i++)
-        if (report->ranks[i].has_verdict && report->ranks[i].is_problem)
+        if (is_ill(&report->ranks[i]))
             worst = &report->ranks[i];
     return worst;
 }

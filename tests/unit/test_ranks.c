@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/host_memory.h"
 #include "ranks/rank_files.h"
 #include "support/cmocka_here.h"
 #include "support/host_memory_sweep.h"
@@ -390,6 +391,44 @@ static void the_caller_can_stop_it(void **state)
     assert_null(report);
 }
 
+typedef struct held_between {
+    uint64_t before_bytes, most_bytes;
+    unsigned call_count;
+} held_between;
+
+static bool note_held(void *context, double done)
+{
+    held_between *held = context;
+    uint64_t bytes = hr__host_memory_get_use().in_use_bytes - held->before_bytes;
+    held->most_bytes = bytes > held->most_bytes ? bytes : held->most_bytes;
+    held->call_count++;
+    return done >= 0;
+}
+
+static void no_recording_stays_open_while_the_next_is_read(void **state)
+{
+    (void)state;
+    const char recording[] = HR_TEST_DATA "/recordings/oom_varlen.gc6.pickle.xz";
+    held_between held = {.before_bytes = hr__host_memory_get_use().in_use_bytes};
+    const hr_ranks_options options = {
+        .struct_size = sizeof options, .progress = note_held, .progress_context = &held};
+    hr_ranks_report *report = NULL;
+    hr_recording *open = NULL;
+    for (unsigned i = 0; i < 4; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "run.rank%u.xz", i);
+        assert_int_equal(symlink(recording, job_folder_path(&job, name)), 0);
+    }
+    assert_int_equal(hr_ranks_examine(job.path, &options, &report), HR_OK);
+    assert_int_equal(report->recording_count, 4);
+    assert_int_equal(held.call_count, 4);
+    hr_ranks_report_free(report);
+    assert_int_equal(hr_recording_open(recording, NULL, &open), HR_OK);
+    uint64_t open_bytes = hr__host_memory_get_use().in_use_bytes - held.before_bytes;
+    hr_recording_close(open);
+    assert_true(held.most_bytes < open_bytes / 2);
+}
+
 static bool examines_the_job(void *context)
 {
     (void)context;
@@ -434,6 +473,7 @@ int main(void)
         IN_A_FOLDER(nothing_to_read_is_a_failure_with_words),
         IN_A_FOLDER(what_makes_no_sense_is_refused),
         IN_A_FOLDER(the_caller_can_stop_it),
+        IN_A_FOLDER(no_recording_stays_open_while_the_next_is_read),
         IN_A_FOLDER(lack_of_host_memory_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
