@@ -253,6 +253,8 @@ static hr_status take_lines(reading *at, const char *bytes, size_t size_bytes, s
 hr_status hr__stories_read(hr__stories *stories, hr__byte_source *source, hr__story_file *file)
 {
     reading at = {.stories = stories, .file = file};
+    if (file->rank != HR_UNKNOWN) /* an empty file is its rank's, too */
+        HR__TRY(turn_to(&at, file->rank));
     for (;;) {
         const uint8_t *bytes;
         size_t size_bytes, taken_bytes;

@@ -118,6 +118,21 @@ static void of_several_recordings_that_of_the_failure_counts(void **state)
     hr_ranks_report_free(report);
 }
 
+static void an_empty_log_is_its_rank_s(void **state)
+{
+    (void)state;
+    job_folder_put(&job, "rank1.err", "");
+    job_folder_put(&job, "run_a/attempt_0/0/stderr.log", "");
+    hr_ranks_report *report = examine();
+    assert_int_equal(report->rank_count, 2);
+    assert_int_equal(file_of(report, "rank1.err")->rank, 1);
+    assert_null(file_of(report, "rank1.err")->reason);
+    assert_int_equal(report->ranks[1].verdict, HR_VERDICT_NOT_OOM);
+    assert_int_equal(report->unassigned_count, 0);
+    assert_false(report->is_something_to_see);
+    hr_ranks_report_free(report);
+}
+
 static void a_text_that_knows_the_limit_has_the_verdict(void **state)
 {
     (void)state;
@@ -457,6 +472,7 @@ int main(void)
         IN_A_FOLDER(a_recording_gives_a_rank_its_peaks),
         IN_A_FOLDER(texts_of_a_rank_are_one_story),
         IN_A_FOLDER(of_several_recordings_that_of_the_failure_counts),
+        IN_A_FOLDER(an_empty_log_is_its_rank_s),
         IN_A_FOLDER(a_text_that_knows_the_limit_has_the_verdict),
         IN_A_FOLDER(the_earliest_failure_is_the_first),
         IN_A_FOLDER(without_a_time_of_every_rank_nobody_is_first),
