@@ -53,23 +53,39 @@ static bool read_number(span name, size_t at, size_t *end, uint64_t *number)
     return true;
 }
 
-/* `word` with a number behind it, and one sign between them at most. */
+/* "lora_rank16" is a setting of the run. */
+static bool is_of_adapter(span name, size_t at)
+{
+    static const char word[] = "lora";
+    size_t length = sizeof word - 1;
+    return at > length && strncasecmp(name.text + at - length - 1, word, length) == 0;
+}
+
+/* `word` at `at`, a number behind it, and one sign between them at most. */
+static bool read_word(span name, size_t at, const char *word, bool needs_sign_before,
+                      uint64_t *rank)
+{
+    size_t end, length = strlen(word);
+    if (strncasecmp(name.text + at, word, length) != 0 || is_of_adapter(name, at))
+        return false;
+    char before = at > 0 ? name.text[at - 1] : '.';
+    if (needs_sign_before ? at == 0 || strchr("_.-", before) == NULL
+                          : is_letter(before) || is_digit(before))
+        return false;
+    at += length;
+    if (!needs_sign_before && strchr("_-.=", name.text[at]) != NULL)
+        at++;
+    return read_number(name, at, &end, rank) &&
+           (end == name.size_bytes || !is_letter(name.text[end]));
+}
+
+/* The last one in the name: what adds a rank to a name puts it behind. */
 static bool find_word(span name, const char *word, bool needs_sign_before, uint64_t *rank)
 {
-    size_t length = strlen(word), end;
-    for (size_t i = 0; i + length < name.size_bytes; i++) {
-        if (strncasecmp(name.text + i, word, length) != 0)
-            continue;
-        char before = i > 0 ? name.text[i - 1] : '.';
-        bool is_own_word = needs_sign_before ? i > 0 && strchr("_.-", before) != NULL
-                                             : !is_letter(before) && !is_digit(before);
-        size_t at = i + length;
-        if (!needs_sign_before && strchr("_-.=", name.text[at]) != NULL)
-            at++;
-        if (is_own_word && read_number(name, at, &end, rank) &&
-            (end == name.size_bytes || !is_letter(name.text[end])))
+    size_t length = strlen(word);
+    for (size_t at = name.size_bytes; at-- > 0;)
+        if (at + length < name.size_bytes && read_word(name, at, word, needs_sign_before, rank))
             return true;
-    }
     return false;
 }
 
@@ -137,7 +153,8 @@ hr__rank_name hr__rank_of_path(const char *path)
     if (find_torchrun(whole, &found))
         return found;
     for (span folder = folder_of(whole); folder.size_bytes > 0; folder = folder_of(folder))
-        if (find_word(last_part(folder), "rank", false, &found.rank)) {
+        if (last_part(folder).size_bytes > strlen("rank") &&
+            read_word(last_part(folder), 0, "rank", false, &found.rank)) {
             found.is_known = true;
             return found;
         }

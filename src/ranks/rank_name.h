@@ -6,7 +6,7 @@
  *                 log-task3.txt, mem_r3.pickle; slurm-4711_3.out and slurm-4711-3.out
  *   torchrun      <run>/attempt_0/3/stderr.log, of `torchrun --log-dir --redirects`: the number is
  *                 that of the process on its machine
- *   a folder      rank3/memory.pickle
+ *   a folder      rank3/memory.pickle: where the word comes first
  *
  * A number of more than six digits is no rank. */
 #ifndef HR_RANKS_RANK_NAME_H

@@ -161,6 +161,17 @@ static hr_status note_lost_lines(job *at, const hr__story_file *file)
                           file->path, HR__STORIES_MOST_AT_ONCE, file->lost_count);
 }
 
+/* The folders of one machine may be another's than the first: then they count from 0 as well. */
+static hr_status note_other_ranks(job *at, size_t place, const hr__story_file *file)
+{
+    if (!at->files.paths[place].name.is_local || file->rank == HR_UNKNOWN || file->rank_count < 2)
+        return HR_OK;
+    return hr__ranks_note(at->work,
+                          "%s has lines of other ranks than its folder says; those that name none "
+                          "were taken for rank %" PRIu64 "'s.",
+                          file->path, file->rank);
+}
+
 static hr_status examine_text(job *at, size_t place, hr__byte_source *source, const uint8_t *bytes,
                               size_t size_bytes)
 {
@@ -184,6 +195,7 @@ static hr_status examine_text(job *at, size_t place, hr__byte_source *source, co
         return status;
     }
     HR__TRY(end_story(at, nobodys, place));
+    HR__TRY(note_other_ranks(at, place, &file));
     return note_lost_lines(at, &file);
 }
 

@@ -26,6 +26,8 @@ static void names_of_headroom_run_have_a_rank(void **state)
     assert_rank("run.rank3.pickle", 3);
     assert_rank("run.rank3.pid1234.pickle", 3);
     assert_rank("deep/er/run.rank0.steps.jsonl", 0);
+    assert_rank("lora_rank16.rank3.pickle", 3);
+    assert_rank("low_rank_16.rank3.pid7.pickle", 3);
 }
 
 static void names_people_give_have_a_rank(void **state)
@@ -74,6 +76,7 @@ static void a_folder_named_after_a_rank_will_do(void **state)
     assert_rank("rank3/memory.pickle", 3);
     assert_rank("rank3/inner/memory.pickle", 3);
     assert_rank("rank3/rank4/memory.pickle", 4);
+    assert_none("low_rank16/memory.pickle");
 }
 
 static void other_words_and_numbers_are_no_rank(void **state)
@@ -87,6 +90,8 @@ static void other_words_and_numbers_are_no_rank(void **state)
     assert_none("rank99999999999999999999999.pickle");
     assert_none("checkpoint-r12b.pickle");
     assert_none("over4.pickle");
+    assert_none("lora_rank16.pickle");
+    assert_none("lora-rank16/run.pickle");
     assert_none("");
     assert_none("/");
 }

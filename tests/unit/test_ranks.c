@@ -293,6 +293,19 @@ static void torchrun_s_folders_are_ranks_of_one_machine(void **state)
     hr_ranks_report_free(report);
 }
 
+static void a_folder_of_torchrun_with_another_rank_in_it_is_said(void **state)
+{
+    (void)state;
+    job_folder_put(&job, "run_a/attempt_0/1/stderr.log", "[rank9]: " OOM);
+    hr_ranks_report *report = examine();
+    assert_int_equal(report->rank_count, 2);
+    assert_true(report->ranks[1].ran_out);
+    assert_int_equal(report->ranks[1].rank, 9);
+    assert_int_equal(report->note_count, 1);
+    assert_non_null(strstr(report->notes[0], "were taken for rank 1's"));
+    hr_ranks_report_free(report);
+}
+
 static void what_cannot_be_read_is_named_and_the_rest_goes_on(void **state)
 {
     (void)state;
@@ -482,6 +495,7 @@ int main(void)
         IN_A_FOLDER(the_odd_one_is_named_with_its_line_and_setting),
         IN_A_FOLDER(two_ranks_are_held_against_each_other),
         IN_A_FOLDER(torchrun_s_folders_are_ranks_of_one_machine),
+        IN_A_FOLDER(a_folder_of_torchrun_with_another_rank_in_it_is_said),
         IN_A_FOLDER(what_cannot_be_read_is_named_and_the_rest_goes_on),
         IN_A_FOLDER(a_pipe_and_links_in_circles_do_no_harm),
         IN_A_FOLDER(more_files_than_wanted_are_said),
