@@ -1,9 +1,10 @@
 /* rank_parts.h - what the files of this folder share.
  *
  * ranks.c finds the files, opens one after the other and keeps an *account* of each recording and
- * each rank's texts: figures and short copies, never the recording itself. rank_recording.c and
- * rank_text.c make the accounts, rank_merge.c makes one hr_rank of all accounts of a rank, and
- * rank_compare.c holds the ranks against each other. */
+ * of each rank's *story* (all of its texts, rank_text.c): figures and short copies, never the
+ * recording itself. rank_recording.c and rank_account.c fill the accounts, rank_merge.c makes one
+ * hr_rank of all accounts of a rank, and rank_compare.c and rank_differences.c hold the ranks
+ * against each other. */
 #ifndef HR_RANKS_RANK_PARTS_H
 #define HR_RANKS_RANK_PARTS_H
 
