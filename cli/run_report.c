@@ -24,12 +24,16 @@ enum {
     MOST_FILES = 16, /* that are named */
 };
 
+static void print_byte(char character)
+{
+    unsigned char byte = (unsigned char)character;
+    fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
+}
+
 static void print_safely(const char *text)
 {
-    for (; *text != '\0'; text++) {
-        unsigned char byte = (unsigned char)*text;
-        fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
-    }
+    for (; *text != '\0'; text++)
+        print_byte(*text);
 }
 
 void run_report_say(const char *format, ...)
@@ -60,24 +64,19 @@ static const char *from_here(const char *path)
     return path;
 }
 
+static bool print_piece(void *context, const char *bytes, size_t size_bytes)
+{
+    (void)context;
+    for (size_t i = 0; i < size_bytes; i++)
+        print_byte(bytes[i]);
+    return true;
+}
+
 /* With quotes where a shell needs them. */
 static void print_path(const char *path)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=.,/:@%";
-    path = from_here(path);
-    if (path[strspn(path, plain)] == '\0' && path[0] != '-' && path[0] != '\0') {
-        fputs(path, stderr);
-        return;
-    }
-    fputc('\'', stderr);
-    for (; *path != '\0'; path++) {
-        if (*path == '\'')
-            fputs("'\\''", stderr);
-        else
-            fputc((unsigned char)*path < 0x20 || *path == 0x7F ? '?' : *path, stderr);
-    }
-    fputc('\'', stderr);
+    const hr_output output = {NULL, print_piece};
+    (void)hr_write_shell_word(from_here(path), &output);
 }
 
 static void print_process(const run_process *process)

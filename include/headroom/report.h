@@ -39,6 +39,10 @@ typedef struct hr_report_form {
     const char *other_file; /* of diff: the second */
 } hr_report_form;
 
+/* Writes a name as one word of a shell's, in quotes where it needs them. false: `write` ended it.
+ */
+HR_API bool hr_write_shell_word(const char *word, const hr_output *output);
+
 /* Each: HR_ERR_FILE if `write` ended it, HR_ERR_HOST_MEMORY. `form` may be NULL. */
 HR_API HR_MUST_CHECK hr_status hr_report_stats(const hr_recording_stats *stats,
                                                const hr_report_form *form, const hr_output *output);

@@ -14,23 +14,10 @@ uint64_t hr__rank_growth_bytes(const hr_rank *rank)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-/* As one word of a shell's. */
-static void append_word(hr__byte_buffer *buffer, const char *word)
+static bool append_piece(void *context, const char *bytes, size_t size_bytes)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=.,/:@%";
-    if (word[0] != '\0' && word[0] != '-' && word[strspn(word, plain)] == '\0') {
-        hr__append_text(buffer, word);
-        return;
-    }
-    hr__append_text(buffer, "'");
-    for (const char *at = word; *at != '\0'; at++) {
-        if (*at == '\'')
-            hr__append_text(buffer, "'\\''");
-        else
-            hr__append_bytes(buffer, at, 1);
-    }
-    hr__append_text(buffer, "'");
+    hr__append_bytes(context, bytes, size_bytes);
+    return true;
 }
 
 static bool append_command(hr__byte_buffer *buffer, const char *command, const char *folder,
@@ -47,7 +34,8 @@ static bool append_command(hr__byte_buffer *buffer, const char *command, const c
     }
     hr__append_text(&path, file);
     hr__append_text(buffer, command);
-    append_word(buffer, hr__byte_buffer_text(&path));
+    const hr_output output = {buffer, append_piece};
+    (void)hr_write_shell_word(hr__byte_buffer_text(&path), &output); /* the buffer knows */
     buffer->has_failed |= path.has_failed;
     hr__byte_buffer_deinit(&path);
     return true;
