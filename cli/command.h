@@ -39,6 +39,7 @@ int command_doctor(int argc, char **argv);
 int command_exporter(int argc, char **argv);
 int command_plan(int argc, char **argv);
 int command_replay(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_stats(int argc, char **argv);
 int command_tune(int argc, char **argv);

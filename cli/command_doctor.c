@@ -15,18 +15,6 @@
 #include "progress.h"
 #include "recording_command.h"
 
-/* Whether there is something to see, as headroom-doctor(1) promises: a verdict that is a problem,
- * or a finding. What was alive at the peak is told of every run, and is none. */
-static bool is_something_to_see(const hr_diagnosis *diagnosis)
-{
-    if (diagnosis->verdict != HR_VERDICT_HEALTHY && diagnosis->verdict != HR_VERDICT_NOT_OOM)
-        return true;
-    for (size_t i = 0; i < diagnosis->finding_count; i++)
-        if (strcmp(diagnosis->findings[i].kind, "peak") != 0)
-            return true;
-    return false;
-}
-
 static hr_status examine(const char *path, hr_doctor_options *options, hr_diagnosis **diagnosis)
 {
     progress line;
@@ -47,7 +35,7 @@ static int show_diagnosis(const char *command_name, const char *path, hr_doctor_
     if (status == HR_OK) {
         const hr_report_form form = recording_command_form(path, has_json);
         status = hr_report_doctor(diagnosis, &form, &recording_command_output);
-        exit_status = is_something_to_see(diagnosis) ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
+        exit_status = hr_diagnosis_is_problem(diagnosis) ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
         hr_diagnosis_free(diagnosis);
     }
     if (status != HR_OK)

@@ -157,6 +157,25 @@ static const command commands[] = {
         .run = command_replay,
     },
     {
+        .name = "report",
+        .summary = "the recordings and logs of a job, rank by rank",
+        .usage = "usage: headroom report DIR [-o PAGE.html] [--json] [--top N] [--torch VERSION]\n"
+                 "\n"
+                 "Reads what the ranks of one job left in a folder: snapshots, step logs, what\n"
+                 "they printed. Says of each rank what it held and what the doctor finds, and of\n"
+                 "all of them who ran out of memory first, who is out of line, and which lines of\n"
+                 "the program and which settings differ. A file's rank is told by its name\n"
+                 "(rank3), its folder, or the labels of its lines; 'headroom run', torchrun and\n"
+                 "Slurm write such files.\n"
+                 "\n"
+                 "  --json            the numbers, as one JSON object\n"
+                 "  --output PAGE     also write a page that shows it there (also -o); - is\n"
+                 "                    standard output\n"
+                 "  --top N           so many lines that differ; 10 otherwise, and all with 0\n"
+                 "  --torch VERSION   by the rules of that version, such as 2.4\n",
+        .run = command_report,
+    },
+    {
         .name = "run",
         .summary = "run a program, and have the doctor there if memory runs out",
         .usage = "usage: headroom run [OPTION...] -- COMMAND [ARGUMENT...]\n"

@@ -24,12 +24,16 @@ enum {
     MOST_FILES = 16, /* that are named */
 };
 
+static void print_byte(char character)
+{
+    unsigned char byte = (unsigned char)character;
+    fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
+}
+
 static void print_safely(const char *text)
 {
-    for (; *text != '\0'; text++) {
-        unsigned char byte = (unsigned char)*text;
-        fputc(byte < 0x20 || byte == 0x7F ? '?' : byte, stderr);
-    }
+    for (; *text != '\0'; text++)
+        print_byte(*text);
 }
 
 void run_report_say(const char *format, ...)
@@ -60,24 +64,19 @@ static const char *from_here(const char *path)
     return path;
 }
 
+static bool print_piece(void *context, const char *bytes, size_t size_bytes)
+{
+    (void)context;
+    for (size_t i = 0; i < size_bytes; i++)
+        print_byte(bytes[i]);
+    return true;
+}
+
 /* With quotes where a shell needs them. */
 static void print_path(const char *path)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+=.,/:@%";
-    path = from_here(path);
-    if (path[strspn(path, plain)] == '\0' && path[0] != '-' && path[0] != '\0') {
-        fputs(path, stderr);
-        return;
-    }
-    fputc('\'', stderr);
-    for (; *path != '\0'; path++) {
-        if (*path == '\'')
-            fputs("'\\''", stderr);
-        else
-            fputc((unsigned char)*path < 0x20 || *path == 0x7F ? '?' : *path, stderr);
-    }
-    fputc('\'', stderr);
+    const hr_output output = {NULL, print_piece};
+    (void)hr_write_shell_word(from_here(path), &output);
 }
 
 static void print_process(const run_process *process)
@@ -110,29 +109,6 @@ static char *tell_story(const run_process *process, size_t *size_bytes)
     return story;
 }
 
-/* Does the error, with the steps, name a cause that the snapshot cannot show? What has grown over
- * the whole run is the cause of a limit being reached, too. A snapshot without a history shows no
- * cause at all. */
-static bool knows_better(const hr_diagnosis *story, const hr_diagnosis *snapshot)
-{
-    switch (snapshot->verdict) {
-    case HR_VERDICT_UNKNOWN:
-        return story->verdict != HR_VERDICT_UNKNOWN && story->verdict != HR_VERDICT_NOT_OOM &&
-               story->verdict != HR_VERDICT_HEALTHY;
-    case HR_VERDICT_CAPPED:
-    case HR_VERDICT_OUTSIDE:
-        return story->verdict == HR_VERDICT_LEAK;
-    case HR_VERDICT_GENUINE:
-    case HR_VERDICT_REFUSED: /* as a limit looks to those who do not know of it */
-    case HR_VERDICT_HEALTHY:
-    case HR_VERDICT_NOT_OOM:
-        return story->verdict == HR_VERDICT_LEAK || story->verdict == HR_VERDICT_OUTSIDE ||
-               story->verdict == HR_VERDICT_CAPPED || story->verdict == HR_VERDICT_TOO_LARGE;
-    default:
-        return false;
-    }
-}
-
 static void print_heading(const run_process *process)
 {
     fputs("\nheadroom: ", stderr);
@@ -157,7 +133,8 @@ static bool print_diagnosis(const hr_diagnosis *diagnosis, const char *file)
 static int print_diagnoses(const run_process *process, const hr_diagnosis *snapshot,
                            const hr_diagnosis *story)
 {
-    bool begins_with_story = snapshot == NULL || (story != NULL && knows_better(story, snapshot));
+    bool begins_with_story =
+        snapshot == NULL || (story != NULL && hr_diagnosis_sees_more(story, snapshot));
     const hr_diagnosis *first = begins_with_story ? story : snapshot;
     if (first == NULL || (snapshot == NULL && first->verdict == HR_VERDICT_NOT_OOM))
         return process->failure_number == 0 ? RUN_REPORT_NOTHING : RUN_REPORT_FAILED;

@@ -30,7 +30,7 @@ typedef enum view_place {
     VIEW_PLACE_UNKNOWN, /* errno says why */
 } view_place;
 
-/* `other_path` may be NULL. */
+/* `path` and `other_path` may be NULL. */
 view_place view_file_look(const char *name, const char *path, const char *other_path);
 
 /* Writes the page of `view` to `name`, which is one of the first four. false: errno says why, and

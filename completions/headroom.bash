@@ -34,7 +34,7 @@ _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
     local cards='8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB'
-    local commands='demo diff doctor exporter help plan replay run stats tune verify view' options=''
+    local commands='demo diff doctor exporter help plan replay report run stats tune verify view' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -55,6 +55,7 @@ _headroom() {
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;
+    report) options='--help --json --output --top --torch' ;;
     run) options='--allocator --help --history --metrics --record' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
     tune) options='--card --device --help --json --torch' ;;

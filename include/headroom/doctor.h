@@ -12,6 +12,7 @@
 #ifndef HEADROOM_DOCTOR_H
 #define HEADROOM_DOCTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -146,6 +147,14 @@ HR_API HR_MUST_CHECK hr_status hr_doctor_recording(const hr_recording *recording
                                                    const hr_doctor_options *options,
                                                    hr_diagnosis **out);
 HR_API void hr_diagnosis_free(hr_diagnosis *diagnosis); /* NULL does nothing */
+
+/* Whether there is something to see: a verdict that is a problem, or a finding. What was alive at
+ * the peak is told of every run, and is none. */
+HR_API bool hr_diagnosis_is_problem(const hr_diagnosis *diagnosis);
+
+/* There may be two accounts of one failure: a recording, and the error with the steps before it.
+ * Does the second name a cause that the first cannot see? */
+HR_API bool hr_diagnosis_sees_more(const hr_diagnosis *story, const hr_diagnosis *recording);
 
 /* "genuine", "high", "replayed", "text": static. */
 HR_API const char *hr_verdict_name(hr_verdict verdict);

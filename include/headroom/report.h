@@ -1,5 +1,5 @@
-/* report.h - what analysis.h, doctor.h and plan.h found, as text for people or as JSON for
- * programs.
+/* report.h - what analysis.h, doctor.h, plan.h and ranks.h found, as text for people or as JSON
+ * for programs.
  *
  * JSON is one object on one line, with "schema": 1; what is not known is null; sizes are bytes. Its
  * fields are documented in the manual page of the command of the same name, and stay.
@@ -15,6 +15,7 @@
 #include "headroom/doctor.h"
 #include "headroom/output.h" /* hr_output: where it goes */
 #include "headroom/plan.h"
+#include "headroom/ranks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,10 @@ typedef struct hr_report_form {
     const char *file;       /* what it is about, as its user wrote it; NULL = not named */
     const char *other_file; /* of diff: the second */
 } hr_report_form;
+
+/* Writes a name as one word of a shell's, in quotes where it needs them. false: `write` ended it.
+ */
+HR_API bool hr_write_shell_word(const char *word, const hr_output *output);
 
 /* Each: HR_ERR_FILE if `write` ended it, HR_ERR_HOST_MEMORY. `form` may be NULL. */
 HR_API HR_MUST_CHECK hr_status hr_report_stats(const hr_recording_stats *stats,
@@ -63,6 +68,10 @@ HR_API HR_MUST_CHECK hr_status hr_report_plan_known(const hr_report_form *form,
 HR_API HR_MUST_CHECK hr_status hr_report_doctor(const hr_diagnosis *diagnosis,
                                                 const hr_report_form *form,
                                                 const hr_output *output);
+
+/* `form->file` is the folder, as its user wrote it: the commands to type begin with it. */
+HR_API HR_MUST_CHECK hr_status hr_report_ranks(const hr_ranks_report *report,
+                                               const hr_report_form *form, const hr_output *output);
 
 #ifdef __cplusplus
 }

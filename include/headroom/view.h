@@ -1,4 +1,4 @@
-/* view.h - a recording, or two, as a page that shows them.
+/* view.h - a recording, or two, or the ranks of a job, as a page that shows them.
  *
  * The page is one HTML file with its programs and its data inside: no network, no server. Its parts
  * are also to be had by themselves, for a server of one's own: the page without data, which then
@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "headroom/analysis.h"
+#include "headroom/ranks.h"
 #include "headroom/report.h" /* hr_output */
 #include "headroom/status.h"
 
@@ -43,6 +44,10 @@ typedef struct hr_view_options {
 HR_API HR_MUST_CHECK hr_status hr_view_make(const hr_recording *recording,
                                             const hr_recording *other,
                                             const hr_view_options *options, hr_view **out);
+
+/* The same for the ranks of a job. `folder` is what it is called in the page; NULL = not named. */
+HR_API HR_MUST_CHECK hr_status hr_view_make_ranks(const hr_ranks_report *report, const char *folder,
+                                                  hr_view **out);
 HR_API void hr_view_free(hr_view *view); /* NULL does nothing */
 
 /* The whole page, data included; `view` NULL: the page without data. HR_ERR_FILE if `output` ended

@@ -268,6 +268,40 @@ void hr_diagnosis_free(hr_diagnosis *shown)
     hr__host_free(made);
 }
 
+/* ---- questions ------------------------------------------------------------------------------- */
+
+bool hr_diagnosis_is_problem(const hr_diagnosis *shown)
+{
+    if (shown->verdict != HR_VERDICT_HEALTHY && shown->verdict != HR_VERDICT_NOT_OOM)
+        return true;
+    for (size_t i = 0; i < shown->finding_count; i++)
+        if (strcmp(shown->findings[i].kind, "peak") != 0)
+            return true;
+    return false;
+}
+
+/* What has grown over the whole run is the cause of a limit being reached, too. A recording without
+ * a history shows no cause at all. */
+bool hr_diagnosis_sees_more(const hr_diagnosis *story, const hr_diagnosis *recording)
+{
+    switch (recording->verdict) {
+    case HR_VERDICT_UNKNOWN:
+        return story->verdict != HR_VERDICT_UNKNOWN && story->verdict != HR_VERDICT_NOT_OOM &&
+               story->verdict != HR_VERDICT_HEALTHY;
+    case HR_VERDICT_CAPPED:
+    case HR_VERDICT_OUTSIDE:
+        return story->verdict == HR_VERDICT_LEAK;
+    case HR_VERDICT_GENUINE:
+    case HR_VERDICT_REFUSED: /* as a limit looks to those who do not know of it */
+    case HR_VERDICT_HEALTHY:
+    case HR_VERDICT_NOT_OOM:
+        return story->verdict == HR_VERDICT_LEAK || story->verdict == HR_VERDICT_OUTSIDE ||
+               story->verdict == HR_VERDICT_CAPPED || story->verdict == HR_VERDICT_TOO_LARGE;
+    default:
+        return false;
+    }
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 const char *hr_verdict_name(hr_verdict verdict)

@@ -12,11 +12,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "base/human_units.h"
 #include "format/byte_source.h"
 
 enum {
-    LOOKED_AT_BYTES = 64 << 10,
     PIECE_BYTES = 256 << 10,
     PICKLE_MARK = 0x80,
     NEWEST_PICKLE_PROTOCOL = 5,
@@ -117,14 +117,52 @@ static hr_status refuse_unreadable(const uint8_t *bytes, size_t size_bytes)
     return HR_OK;
 }
 
+hr_status hr__doctor_look(const uint8_t *bytes, size_t size_bytes, bool *is_one)
+{
+    HR__TRY(refuse_unreadable(bytes, size_bytes));
+    *is_one = is_recording(bytes, size_bytes);
+    return HR_OK;
+}
+
 /* ---- text ------------------------------------------------------------------------------------ */
 
-typedef struct text_scan {
+struct hr__text_scan {
     hr__error_scan *errors;   /* owned */
     hr__step_log_scan *steps; /* owned */
-} text_scan;
+};
 
-static hr_status feed_text(hr__byte_source *source, const text_scan *scan)
+hr_status hr__text_scan_create(hr__text_scan **out)
+{
+    hr__text_scan *scan = hr__host_alloc_zeroed(1, sizeof *scan);
+    if (scan == NULL)
+        return hr__fail_host_memory(sizeof *scan, "a text");
+    hr_status status = hr__error_scan_create(&scan->errors);
+    if (status == HR_OK)
+        status = hr__step_log_scan_create(&scan->steps);
+    if (status != HR_OK) {
+        hr__text_scan_destroy(scan);
+        return status;
+    }
+    *out = scan;
+    return HR_OK;
+}
+
+void hr__text_scan_destroy(hr__text_scan *scan)
+{
+    if (scan == NULL)
+        return;
+    hr__step_log_scan_destroy(scan->steps);
+    hr__error_scan_destroy(scan->errors);
+    hr__host_free(scan);
+}
+
+hr_status hr__text_scan_feed(hr__text_scan *scan, const char *bytes, size_t size_bytes)
+{
+    HR__TRY(hr__error_scan_feed(scan->errors, bytes, size_bytes));
+    return hr__step_log_scan_feed(scan->steps, bytes, size_bytes);
+}
+
+static hr_status feed_text(hr__byte_source *source, hr__text_scan *scan)
 {
     for (;;) {
         const uint8_t *bytes;
@@ -134,8 +172,7 @@ static hr_status feed_text(hr__byte_source *source, const text_scan *scan)
             return HR_OK;
         if (size_bytes > PIECE_BYTES)
             size_bytes = PIECE_BYTES;
-        HR__TRY(hr__error_scan_feed(scan->errors, (const char *)bytes, size_bytes));
-        HR__TRY(hr__step_log_scan_feed(scan->steps, (const char *)bytes, size_bytes));
+        HR__TRY(hr__text_scan_feed(scan, (const char *)bytes, size_bytes));
         hr__byte_source_take(source, size_bytes);
     }
 }
@@ -145,39 +182,36 @@ static bool has_report(const hr__error_summary *summary)
     return summary->first.kind != HR__ERROR_NONE && summary->first.kind != HR__ERROR_NOT_OOM;
 }
 
-static hr_status judge_text(const text_scan *scan, const hr_doctor_options *options,
-                            hr__diagnosis_draft *draft)
+static hr_status judge_text(hr__text_scan *scan, const hr_doctor_options *options,
+                            hr__diagnosis_draft *draft, hr__text_facts *facts)
 {
-    hr__error_summary summary;
-    hr__step_log log;
-    HR__TRY(hr__error_scan_finish(scan->errors, &summary));
-    HR__TRY(hr__step_log_scan_finish(scan->steps, &log));
-    if (!has_report(&summary) && log.point_count != 0) {
+    const hr__error_summary *summary = &facts->errors;
+    const hr__step_log *log = &facts->steps;
+    HR__TRY(hr__error_scan_finish(scan->errors, &facts->errors));
+    HR__TRY(hr__step_log_scan_finish(scan->steps, &facts->steps));
+    if (!has_report(summary) && log->point_count != 0) {
         draft->source = HR_SOURCE_STEPS;
-        return hr__doctor_steps(&log, options, draft, NULL);
+        return hr__doctor_steps(log, options, draft, NULL);
     }
-    if (!has_report(&summary) && summary.is_binary)
+    if (!has_report(summary) && summary->is_binary)
         return hr__fail(HR_ERR_CORRUPT_FILE,
                         "this is neither text nor a memory snapshot: most of its bytes occur in no "
                         "text; expected an error message, a log, or a snapshot");
-    draft->source = summary.line_count > LOG_LINES ? HR_SOURCE_LOG : HR_SOURCE_TEXT;
-    HR__TRY(hr__doctor_text(&summary, options, draft));
-    return log.point_count != 0 ? hr__doctor_add_growth(&log, options, draft) : HR_OK;
+    draft->source = summary->line_count > LOG_LINES ? HR_SOURCE_LOG : HR_SOURCE_TEXT;
+    HR__TRY(hr__doctor_text(summary, options, draft));
+    return log->point_count != 0 ? hr__doctor_add_growth(log, options, draft) : HR_OK;
 }
 
 static hr_status diagnose_text(hr__byte_source *source, const hr_doctor_options *options,
                                hr__diagnosis_draft *draft)
 {
-    text_scan scan = {NULL, NULL};
-    hr_status status = hr__error_scan_create(&scan.errors);
+    hr__text_scan *scan = NULL;
+    hr__text_facts facts;
+    HR__TRY(hr__text_scan_create(&scan));
+    hr_status status = feed_text(source, scan);
     if (status == HR_OK)
-        status = hr__step_log_scan_create(&scan.steps);
-    if (status == HR_OK)
-        status = feed_text(source, &scan);
-    if (status == HR_OK)
-        status = judge_text(&scan, options, draft);
-    hr__step_log_scan_destroy(scan.steps);
-    hr__error_scan_destroy(scan.errors);
+        status = judge_text(scan, options, draft, &facts);
+    hr__text_scan_destroy(scan);
     return status;
 }
 
@@ -199,9 +233,10 @@ static hr_status diagnose(hr__byte_source *source, bool may_be_recording,
 {
     const uint8_t *bytes;
     size_t size_bytes;
-    HR__TRY(hr__byte_source_peek(source, LOOKED_AT_BYTES, &bytes, &size_bytes));
-    HR__TRY(refuse_unreadable(bytes, size_bytes));
-    if (may_be_recording && is_recording(bytes, size_bytes))
+    bool is_one;
+    HR__TRY(hr__byte_source_peek(source, HR__DOCTOR_LOOK_BYTES, &bytes, &size_bytes));
+    HR__TRY(hr__doctor_look(bytes, size_bytes, &is_one));
+    if (may_be_recording && is_one)
         return diagnose_recording(source, options, draft);
     return diagnose_text(source, options, draft);
 }
@@ -263,6 +298,15 @@ hr_status hr_doctor_text(const char *text, size_t size_bytes, const hr_doctor_op
     hr_status status = diagnose(source, false, options, &draft);
     hr__byte_source_close(source);
     return settle(status, &draft, out);
+}
+
+hr_status hr__text_scan_diagnose(hr__text_scan *scan, const hr_doctor_options *options,
+                                 hr__text_facts *facts, hr_diagnosis **out)
+{
+    HR__TRY(check_options(&options));
+    hr__diagnosis_draft draft;
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    return settle(judge_text(scan, options, &draft, facts), &draft, out);
 }
 
 hr_status hr_doctor_recording(const hr_recording *recording, const hr_doctor_options *options,

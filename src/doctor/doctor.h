@@ -53,6 +53,34 @@ HR_MUST_CHECK hr_status hr__doctor_add_growth(const hr__step_log *log,
                                               const hr_doctor_options *options,
                                               hr__diagnosis_draft *draft);
 
+/* A text, fed piece by piece: both scanners at once, and the judgement over what they found. */
+typedef struct hr__text_scan hr__text_scan;
+
+/* HR_ERR_HOST_MEMORY. */
+HR_MUST_CHECK hr_status hr__text_scan_create(hr__text_scan **out);
+void hr__text_scan_destroy(hr__text_scan *scan); /* NULL does nothing */
+
+/* Pieces may end anywhere. */
+HR_MUST_CHECK hr_status hr__text_scan_feed(hr__text_scan *scan, const char *bytes,
+                                           size_t size_bytes);
+
+/* What the scanners found; `steps` are the scan's. */
+typedef struct hr__text_facts {
+    hr__error_summary errors;
+    hr__step_log steps;
+} hr__text_facts;
+
+/* After the last piece. HR_ERR_CORRUPT_FILE: most of its bytes occur in no text. */
+HR_MUST_CHECK hr_status hr__text_scan_diagnose(hr__text_scan *scan,
+                                               const hr_doctor_options *options,
+                                               hr__text_facts *facts, hr_diagnosis **out);
+
+/* By its first bytes: is it a recording? HR_ERR_CORRUPT_FILE, with words for what it is, where it
+ * is a form that no reader takes apart (an archive, an image). */
+HR_MUST_CHECK hr_status hr__doctor_look(const uint8_t *bytes, size_t size_bytes,
+                                        bool *is_recording);
+#define HR__DOCTOR_LOOK_BYTES ((size_t)64 << 10) /* that it wants to see */
+
 /* ---- recordings ------------------------------------------------------------------------------ */
 
 /* The request that failed: of the recording, or of its replay on the card of the options. */

@@ -57,9 +57,13 @@ void hr__table_frames(hr__table *table, const hr_frame *frames, size_t frame_cou
     hr__byte_buffer_deinit(&text);
 }
 
-static void json_frame(hr__json *json, const char *key, const hr_frame *frame)
+void hr__json_place(hr__json *json, const char *key, const hr_frame *frame)
 {
     hr__byte_buffer text;
+    if (frame == NULL) {
+        hr__json_null(json, key);
+        return;
+    }
     hr__byte_buffer_init(&text);
     append_frame(&text, frame);
     if (text.has_failed)
@@ -71,13 +75,10 @@ static void json_frame(hr__json *json, const char *key, const hr_frame *frame)
 void hr__json_frames(hr__json *json, const hr_frame *where, const hr_frame *frames,
                      size_t frame_count)
 {
-    if (where != NULL)
-        json_frame(json, "where", where);
-    else
-        hr__json_null(json, "where");
+    hr__json_place(json, "where", where);
     hr__json_begin_array(json, "frames");
     for (size_t i = 0; i < frame_count; i++)
-        json_frame(json, NULL, &frames[i]);
+        hr__json_place(json, NULL, &frames[i]);
     hr__json_end_array(json);
 }
 

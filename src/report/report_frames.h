@@ -16,6 +16,9 @@ void hr__append_place(hr__byte_buffer *buffer, const hr_frame *where, const hr_f
 /* Up to `most` innermost frames as details below a row. */
 void hr__table_frames(hr__table *table, const hr_frame *frames, size_t frame_count, size_t most);
 
+/* "key": "file:line function" | null */
+void hr__json_place(hr__json *json, const char *key, const hr_frame *frame);
+
 /* "where": "..." | null, "frames": ["...", ...] */
 void hr__json_frames(hr__json *json, const hr_frame *where, const hr_frame *frames,
                      size_t frame_count);

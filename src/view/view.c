@@ -100,6 +100,43 @@ hr_status hr_view_make(const hr_recording *recording, const hr_recording *other,
     return HR_OK;
 }
 
+/* A page of ranks has no columns: all it shows is in the header. */
+static hr_status make_ranks_view(const hr_ranks_report *report, const char *folder,
+                                 hr__view_columns *columns, hr__byte_buffer *body, hr_view *view)
+{
+    hr__json json;
+    hr__json_init(&json, body);
+    hr__json_begin_array(&json, "runs");
+    hr__json_end_array(&json);
+    hr__json_null(&json, "diff");
+    hr__json_null(&json, "diff_reason");
+    HR__TRY(hr__view_report_ranks(report, folder, &json));
+    return hr__view_columns_finish(columns, body, &view->bytes, &view->size_bytes);
+}
+
+hr_status hr_view_make_ranks(const hr_ranks_report *report, const char *folder, hr_view **out)
+{
+    hr__view_columns columns;
+    hr__byte_buffer body;
+    if (report == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "expected a report on ranks and a place for its view");
+    hr_view *view = hr__host_alloc_zeroed(1, sizeof *view);
+    if (view == NULL)
+        return hr__fail_host_memory(sizeof *view, "a view");
+    hr__view_columns_init(&columns);
+    hr__byte_buffer_init(&body);
+    hr_status status = make_ranks_view(report, folder, &columns, &body, view);
+    hr__byte_buffer_deinit(&body);
+    hr__view_columns_deinit(&columns);
+    if (status != HR_OK) {
+        hr_view_free(view);
+        return status;
+    }
+    *out = view;
+    return HR_OK;
+}
+
 void hr_view_free(hr_view *view)
 {
     if (view == NULL)

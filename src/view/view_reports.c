@@ -100,3 +100,12 @@ hr_status hr__view_report_diff(const hr_recording *before, const hr_recording *a
     hr_diff_report_free(report);
     return status;
 }
+
+hr_status hr__view_report_ranks(const hr_ranks_report *report, const char *folder, hr__json *json)
+{
+    hr__byte_buffer gathered;
+    const hr_report_form form = form_of(folder, NULL);
+    const hr_output output = {&gathered, gather};
+    hr__byte_buffer_init(&gathered);
+    return put(hr_report_ranks(report, &form, &output), &gathered, "ranks", json);
+}

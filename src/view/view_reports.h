@@ -24,4 +24,8 @@ HR_MUST_CHECK hr_status hr__view_report_diff(const hr_recording *before, const h
                                              const char *file, const char *other_file,
                                              hr__json *json);
 
+/* "ranks": headroom report --json, with all lines that differ. */
+HR_MUST_CHECK hr_status hr__view_report_ranks(const hr_ranks_report *report, const char *folder,
+                                              hr__json *json);
+
 #endif /* HR_VIEW_VIEW_REPORTS_H */

@@ -107,11 +107,57 @@ static void no_host_memory_is_said_once_at_the_end(void **state)
     hr_test_sweep_host_memory(write_one, NULL);
 }
 
+static void a_problem_is_a_verdict_or_a_finding_that_is_one(void **state)
+{
+    (void)state;
+    const hr_finding peak = {.kind = "peak"}, fragments[] = {{.kind = "peak"}, {.kind = "warning"}};
+    hr_diagnosis diagnosis = {.verdict = HR_VERDICT_HEALTHY, .findings = &peak, .finding_count = 1};
+    assert_false(hr_diagnosis_is_problem(&diagnosis));
+    diagnosis.findings = fragments;
+    diagnosis.finding_count = 2;
+    assert_true(hr_diagnosis_is_problem(&diagnosis));
+    diagnosis.finding_count = 0;
+    assert_false(hr_diagnosis_is_problem(&diagnosis));
+    diagnosis.verdict = HR_VERDICT_NOT_OOM;
+    assert_false(hr_diagnosis_is_problem(&diagnosis));
+    diagnosis.verdict = HR_VERDICT_UNKNOWN;
+    assert_true(hr_diagnosis_is_problem(&diagnosis));
+}
+
+static void a_story_may_see_what_a_recording_cannot(void **state)
+{
+    (void)state;
+    static const struct {
+        hr_verdict story, recording;
+        bool sees_more;
+    } cases[] = {
+        {HR_VERDICT_LEAK, HR_VERDICT_GENUINE, true},
+        {HR_VERDICT_OUTSIDE, HR_VERDICT_REFUSED, true},
+        {HR_VERDICT_LEAK, HR_VERDICT_CAPPED, true},
+        {HR_VERDICT_GENUINE, HR_VERDICT_UNKNOWN, true},
+        {HR_VERDICT_CAPPED, HR_VERDICT_HEALTHY, true},
+        {HR_VERDICT_GENUINE, HR_VERDICT_HEALTHY, false},
+        {HR_VERDICT_OUTSIDE, HR_VERDICT_CAPPED, false},
+        {HR_VERDICT_HEALTHY, HR_VERDICT_UNKNOWN, false},
+        {HR_VERDICT_LEAK, HR_VERDICT_FRAGMENTATION, false},
+        {HR_VERDICT_CAPPED, HR_VERDICT_LEAK, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const hr_diagnosis story = {.verdict = cases[i].story};
+        const hr_diagnosis recording = {.verdict = cases[i].recording};
+        if (hr_diagnosis_sees_more(&story, &recording) != cases[i].sees_more)
+            fail_msg("%s beside %s", hr_verdict_name(story.verdict),
+                     hr_verdict_name(recording.verdict));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(findings_come_out_with_the_cause_first_and_warnings_last),
         cmocka_unit_test(more_than_there_is_room_for_is_dropped_without_harm),
+        cmocka_unit_test(a_problem_is_a_verdict_or_a_finding_that_is_one),
+        cmocka_unit_test(a_story_may_see_what_a_recording_cannot),
         cmocka_unit_test(names_are_those_of_the_contract),
         cmocka_unit_test(no_host_memory_is_said_once_at_the_end),
     };

@@ -5,6 +5,7 @@ import { showEmpty, showFailure, showLoading } from './app/notice';
 import { showShell } from './app/shell';
 import { applyTheme, storedTheme } from './app/theme';
 import { PANELS } from './panels/index';
+import { showRanks } from './ranks/page';
 
 /** Once what is on the page has been painted, `data-state` says so: browser tests wait for it. */
 function tellWhenPainted(state: 'ready' | 'empty' | 'failed'): void {
@@ -15,8 +16,10 @@ async function start(root: HTMLElement): Promise<void> {
   applyTheme(storedTheme());
   try {
     const model = await loadModel(document.getElementById('headroom-data'), showLoading(root));
-    const isEmpty = model.runs.every((run) => run.devices.length === 0);
-    if (isEmpty) showEmpty(root, model.runs.map((run) => run.file));
+    const ranks = model.ranks ?? null;
+    const isEmpty = ranks === null && model.runs.every((run) => run.devices.length === 0);
+    if (ranks !== null) showRanks(root, ranks);
+    else if (isEmpty) showEmpty(root, model.runs.map((run) => run.file));
     else showShell(root, model, PANELS);
     tellWhenPainted(isEmpty ? 'empty' : 'ready');
   } catch (error) {

@@ -31,12 +31,14 @@ export function readHeader(bytes: Uint8Array): Header {
   if (header.format !== 1) throw new Error(`the data has format ${header.format}, this page reads 1`);
   needList(header, 'columns');
   needList(header, 'runs');
-  if (header.runs.length === 0) throw new Error("the data of the page lacks 'runs'");
+  if (header.runs.length === 0 && header.ranks === undefined) throw new Error("the data of the page lacks 'runs'");
   for (const run of header.runs) {
     needList(run, 'devices');
     needList(run, 'categories');
     for (const device of run.devices) for (const name of ['marks', 'what_if', 'what_if_left_out', 'streams', 'pools'] as const) needList(device, name);
   }
+  if (header.ranks !== undefined)
+    for (const name of ['ranks', 'unassigned', 'missing', 'outliers', 'sites', 'settings', 'files', 'notes'] as const) needList(header.ranks, name);
   return header;
 }
 
@@ -207,5 +209,5 @@ export async function readContainer(bytes: Uint8Array): Promise<Model> {
   const header = readHeader(bytes);
   const columns = new Columns(bytes, header);
   const runs = await Promise.all(header.runs.map((run, i) => readRun(columns, `r${i}.`, run)));
-  return { headroom: header.headroom, runs, diff: header.diff, diffReason: header.diff_reason ?? null };
+  return { headroom: header.headroom, runs, diff: header.diff, diffReason: header.diff_reason ?? null, ranks: header.ranks ?? null };
 }

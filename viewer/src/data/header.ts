@@ -81,6 +81,7 @@ export interface Header {
   runs: RunHeader[];
   diff: DiffReport | null;
   diff_reason?: string | null; // why two runs were not compared
+  ranks?: RanksReport; // a page of ranks: then there are no runs
 }
 
 // ---- reports: `headroom stats --json`, `doctor --json`, `diff --json` --------------------------
@@ -196,5 +197,39 @@ export interface DiffReport {
   categories: DiffCategory[];
   change_count: number;
   changes: DiffChange[];
+  notes: string[];
+}
+
+// ---- `headroom report --json`: headroom-report(1) ------------------------------------------------
+
+export interface RankReport {
+  rank: number | null; // null: a file that says none
+  recording: string | null;
+  text: string | null;
+  peak_live_bytes: number | null;
+  peak_reserved_bytes: number | null;
+  events: number | null;
+  out_of_line: string[];
+  steps: number | null;
+  growth_bytes_per_step: number | null;
+  oom: { time_us: number | null; local_time_us: number | null; tried_bytes: number | null } | null;
+  verdict: string | null;
+  sentence: string | null;
+  problem: boolean;
+  view: string | null; // commands
+  doctor: string | null;
+}
+
+export interface RanksReport {
+  folder: string | null;
+  oom_count: number;
+  first_oom: { rank: number | null; lead_us: number | null; reason: string | null };
+  ranks: RankReport[];
+  unassigned: RankReport[];
+  missing: number[];
+  outliers: { rank: number; measure: string; value: number; median: number }[];
+  sites: { rank: number; where: string | null; category: string; bytes: number; median_bytes: number }[];
+  settings: { key: string; rank: number; value: string; usual: string }[];
+  files: { path: string; kind: string; reason: string | null }[];
   notes: string[];
 }

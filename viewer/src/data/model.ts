@@ -1,7 +1,7 @@
 // A recording as the page sees it: typed arrays, looked up by number. Made once by container.ts and
 // never changed.
 
-import type { DeviceHeader, DiffReport, DoctorReport, Mark, StatsReport, WhatIfHeader } from './header';
+import type { DeviceHeader, DiffReport, DoctorReport, Mark, RanksReport, StatsReport, WhatIfHeader } from './header';
 
 export { NONE } from './columns';
 
@@ -101,4 +101,5 @@ export interface Model {
   readonly runs: readonly Run[]; // one, or two to compare
   readonly diff: DiffReport | null;
   readonly diffReason?: string | null; // why two runs were not compared
+  readonly ranks?: RanksReport | null; // a page of ranks: then there are no runs
 }

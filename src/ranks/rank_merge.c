@@ -1,0 +1,175 @@
+/* rank_merge.c - one hr_rank of all that is known of a rank.
+ *
+ * A rank may have several recordings: that of the failure and that of --record, those of restarts.
+ * The one of a failure counts, then the latest, then the longest. Its texts know what a recording
+ * cannot: the limit, other processes, steps from before the history. So the two are merged field by
+ * field, and the verdict is the texts' where hr_diagnosis_sees_more() says so. */
+#include <math.h>
+#include <stdlib.h> /* qsort */
+
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "ranks/rank_parts.h"
+
+enum { MOST_MISSING = 1024 };
+
+static int order_of(bool is_less, bool is_more)
+{
+    return (int)is_more - (int)is_less;
+}
+
+/* By rank; of one rank what counts most first. */
+static int compare_accounts(const void *left, const void *right)
+{
+    const hr__account *one = left, *other = right;
+    int orders[] = {
+        order_of(one->shown.rank<other->shown.rank, one->shown.rank> other->shown.rank),
+        order_of(one->is_recording, other->is_recording),
+        order_of(one->shown.ran_out, other->shown.ran_out),
+        order_of(one->last_time_us > other->last_time_us, one->last_time_us < other->last_time_us),
+        order_of(one->shown.event_count > other->shown.event_count,
+                 one->shown.event_count < other->shown.event_count),
+        order_of(one->order<other->order, one->order> other->order),
+    };
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (orders[i] != 0)
+            return orders[i];
+    return 0;
+}
+
+static void fill_unknown(uint64_t *field, uint64_t value)
+{
+    if (*field == HR_UNKNOWN)
+        *field = value;
+}
+
+static void fill_time(int64_t *field, int64_t value)
+{
+    if (*field == INT64_MIN)
+        *field = value;
+}
+
+static void take_verdict(hr_rank *rank, const hr_rank *from)
+{
+    rank->has_verdict = from->has_verdict;
+    rank->verdict = from->verdict;
+    rank->confidence = from->confidence;
+    rank->is_problem = from->is_problem;
+    rank->sentence = from->sentence;
+}
+
+/* Another recording of the rank adds what the first lacks: when it failed. */
+static void add_recording(hr_rank *rank, const hr__account *account)
+{
+    rank->file_count += account->shown.file_count;
+    rank->ran_out |= account->shown.ran_out;
+    fill_time(&rank->time_us, account->shown.time_us);
+}
+
+static void add_texts(hr_rank *rank, const hr__account *first, const hr__account *account)
+{
+    const hr_rank *texts = &account->shown;
+    rank->file_count += texts->file_count;
+    rank->text = texts->text;
+    rank->ran_out |= texts->ran_out;
+    fill_unknown(&rank->tried_bytes, texts->tried_bytes);
+    fill_unknown(&rank->card_bytes, texts->card_bytes);
+    fill_time(&rank->time_us, texts->time_us);
+    fill_time(&rank->local_time_us, texts->local_time_us);
+    if (texts->step_count != HR_UNKNOWN) /* the whole run's, not only those of the history */
+        rank->step_count = texts->step_count;
+    if (!isnan(texts->growth_bytes_per_step))
+        rank->growth_bytes_per_step = texts->growth_bytes_per_step;
+    if (account->diagnosis != NULL &&
+        (first->diagnosis == NULL || hr_diagnosis_sees_more(account->diagnosis, first->diagnosis)))
+        take_verdict(rank, texts);
+}
+
+/* All accounts of one rank, the first of which counts most. */
+static hr_rank merge_rank(const hr__account *accounts, size_t count)
+{
+    hr_rank rank = accounts[0].shown;
+    for (size_t i = 1; i < count; i++) {
+        if (accounts[i].is_recording)
+            add_recording(&rank, &accounts[i]);
+        else
+            add_texts(&rank, &accounts[0], &accounts[i]);
+    }
+    return rank;
+}
+
+static hr_status find_missing(hr__ranks_work *work)
+{
+    hr_ranks_report *report = work->report;
+    if (report->rank_count == 0)
+        return HR_OK;
+    uint64_t highest = report->ranks[report->rank_count - 1].rank;
+    uint64_t absent = highest + 1 - report->rank_count;
+    if (absent > MOST_MISSING)
+        return hr__ranks_note(work, "%llu numbers below rank %llu have no file.",
+                              (unsigned long long)absent, (unsigned long long)highest);
+    uint64_t *missing =
+        hr__arena_alloc_array(work->arena, (size_t)absent, sizeof *missing, _Alignof(uint64_t));
+    if (missing == NULL)
+        return hr__fail_host_memory(absent * sizeof *missing, "the ranks without a file");
+    size_t place = 0;
+    for (uint64_t number = 0; number < highest; number++) {
+        if (report->ranks[place].rank == number)
+            place++;
+        else
+            missing[report->missing_count++] = number;
+    }
+    report->missing = missing;
+    return HR_OK;
+}
+
+/* Accounts from `begin` on that are of the same rank; files of no rank stand alone. */
+static size_t count_of_rank(const hr__accounts *accounts, size_t begin)
+{
+    uint64_t rank = accounts->accounts[begin].shown.rank;
+    size_t end = begin + 1;
+    while (rank != HR_UNKNOWN && end < accounts->count &&
+           accounts->accounts[end].shown.rank == rank)
+        end++;
+    return end - begin;
+}
+
+static hr_status fill_ranks(hr__ranks_work *work, const hr__account **mains)
+{
+    hr_ranks_report *report = work->report;
+    const hr__accounts *accounts = &work->accounts;
+    hr_rank *ranks =
+        hr__arena_alloc_array(work->arena, accounts->count, sizeof *ranks, _Alignof(hr_rank));
+    if (ranks == NULL)
+        return hr__fail_host_memory(accounts->count * sizeof *ranks, "the ranks of a job");
+    size_t count = 0;
+    for (size_t begin = 0; begin < accounts->count;) {
+        const hr__account *first = &accounts->accounts[begin];
+        size_t of_rank = count_of_rank(accounts, begin);
+        ranks[count] = merge_rank(first, of_rank);
+        mains[count++] = first->is_recording ? first : NULL;
+        report->rank_count += first->shown.rank != HR_UNKNOWN;
+        begin += of_rank;
+    }
+    report->ranks = ranks;
+    report->unassigned = ranks + report->rank_count; /* HR_UNKNOWN is the highest number */
+    report->unassigned_count = count - report->rank_count;
+    return find_missing(work);
+}
+
+hr_status hr__ranks_merge(hr__ranks_work *work, const hr__account ***out)
+{
+    hr__accounts *accounts = &work->accounts;
+    const hr__account **mains = hr__host_alloc_zeroed(accounts->count, sizeof(hr__account *));
+    if (mains == NULL)
+        return hr__fail_host_memory(accounts->count * sizeof(hr__account *), "the ranks of a job");
+    if (accounts->count > 0)
+        qsort(accounts->accounts, accounts->count, sizeof *accounts->accounts, compare_accounts);
+    hr_status status = fill_ranks(work, mains);
+    if (status != HR_OK) {
+        hr__host_free(mains);
+        return status;
+    }
+    *out = mains;
+    return HR_OK;
+}

@@ -1,0 +1,188 @@
+/* rank_name.c - see rank_name.h. */
+#include "ranks/rank_name.h"
+
+#include <string.h>
+#include <strings.h> /* strncasecmp */
+
+enum { MOST_DIGITS = 6 };
+
+typedef struct span {
+    const char *text;
+    size_t size_bytes;
+} span;
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool ends_with(span name, const char *ending)
+{
+    size_t length = strlen(ending);
+    return name.size_bytes >= length &&
+           strncasecmp(name.text + name.size_bytes - length, ending, length) == 0;
+}
+
+static bool begins_with(span name, const char *beginning)
+{
+    size_t length = strlen(beginning);
+    return name.size_bytes >= length && strncasecmp(name.text, beginning, length) == 0;
+}
+
+static bool is_word(span name, const char *word)
+{
+    return name.size_bytes == strlen(word) && begins_with(name, word);
+}
+
+/* The digits at `at`, of which nothing else may follow: none, or too many, is no number. */
+static bool read_number(span name, size_t at, size_t *end, uint64_t *number)
+{
+    uint64_t value = 0;
+    size_t here = at;
+    while (here < name.size_bytes && is_digit(name.text[here]) && here - at <= MOST_DIGITS)
+        value = value * 10 + (uint64_t)(name.text[here++] - '0');
+    if (here == at || here - at > MOST_DIGITS)
+        return false;
+    *end = here;
+    *number = value;
+    return true;
+}
+
+/* "lora_rank16" is a setting of the run. */
+static bool is_of_adapter(span name, size_t at)
+{
+    static const char word[] = "lora";
+    size_t length = sizeof word - 1;
+    return at > length && strncasecmp(name.text + at - length - 1, word, length) == 0;
+}
+
+/* `word` at `at`, a number behind it, and one sign between them at most. */
+static bool read_word(span name, size_t at, const char *word, bool needs_sign_before,
+                      uint64_t *rank)
+{
+    size_t end, length = strlen(word);
+    if (strncasecmp(name.text + at, word, length) != 0 || is_of_adapter(name, at))
+        return false;
+    char before = at > 0 ? name.text[at - 1] : '.';
+    if (needs_sign_before ? at == 0 || strchr("_.-", before) == NULL
+                          : is_letter(before) || is_digit(before))
+        return false;
+    at += length;
+    if (!needs_sign_before && strchr("_-.=", name.text[at]) != NULL)
+        at++;
+    return read_number(name, at, &end, rank) &&
+           (end == name.size_bytes || !is_letter(name.text[end]));
+}
+
+/* The last one in the name: what adds a rank to a name puts it behind. */
+static bool find_word(span name, const char *word, bool needs_sign_before, uint64_t *rank)
+{
+    size_t length = strlen(word);
+    for (size_t at = name.size_bytes; at-- > 0;)
+        if (at + length < name.size_bytes && read_word(name, at, word, needs_sign_before, rank))
+            return true;
+    return false;
+}
+
+/* slurm-JOB_TASK.out, slurm-JOB-TASK.out */
+static bool find_slurm(span name, uint64_t *rank)
+{
+    size_t at = strlen("slurm-"), end;
+    if (!begins_with(name, "slurm-"))
+        return false;
+    size_t job = at;
+    while (at < name.size_bytes && is_digit(name.text[at]))
+        at++;
+    if (at == job || at == name.size_bytes || strchr("_-", name.text[at]) == NULL)
+        return false;
+    return read_number(name, at + 1, &end, rank) && end < name.size_bytes && name.text[end] == '.';
+}
+
+static bool find_in_name(span name, uint64_t *rank)
+{
+    return find_word(name, "rank", false, rank) || find_slurm(name, rank) ||
+           find_word(name, "task", false, rank) || find_word(name, "r", true, rank);
+}
+
+/* The part of `path` before its last slash; empty without one. */
+static span folder_of(span path)
+{
+    while (path.size_bytes > 0 && path.text[path.size_bytes - 1] != '/')
+        path.size_bytes--;
+    if (path.size_bytes > 0)
+        path.size_bytes--;
+    return path;
+}
+
+static span last_part(span path)
+{
+    span folder = folder_of(path);
+    size_t skipped = folder.size_bytes > 0 || (path.size_bytes > 0 && path.text[0] == '/')
+                         ? folder.size_bytes + 1
+                         : 0;
+    return (span){path.text + skipped, path.size_bytes - skipped};
+}
+
+/* <run>/attempt_K/RANK/NAME */
+static bool find_torchrun(span path, hr__rank_name *out)
+{
+    span folder = folder_of(path), attempt = folder_of(folder);
+    span number = last_part(folder);
+    size_t end;
+    if (!begins_with(last_part(attempt), "attempt_") || !read_number(number, 0, &end, &out->rank) ||
+        end != number.size_bytes)
+        return false;
+    out->is_known = out->is_local = true;
+    out->run_bytes = folder_of(attempt).size_bytes;
+    return true;
+}
+
+hr__rank_name hr__rank_of_path(const char *path)
+{
+    hr__rank_name found = {.is_known = false};
+    span whole = {path, strlen(path)};
+    if (find_in_name(last_part(whole), &found.rank)) {
+        found.is_known = true;
+        return found;
+    }
+    if (find_torchrun(whole, &found))
+        return found;
+    for (span folder = folder_of(whole); folder.size_bytes > 0; folder = folder_of(folder))
+        if (last_part(folder).size_bytes > strlen("rank") &&
+            read_word(last_part(folder), 0, "rank", false, &found.rank)) {
+            found.is_known = true;
+            return found;
+        }
+    return (hr__rank_name){.is_known = false};
+}
+
+bool hr__is_log_name(const char *path)
+{
+    static const char *const compressed[] = {".gz", ".xz", ".zst"};
+    static const char *const endings[] = {".log", ".out", ".err",    ".txt",   ".jsonl",
+                                          ".csv", ".tsv", ".stdout", ".stderr"};
+    static const char *const words[] = {"stdout", "stderr", "error.json"};
+    span name = last_part((span){path, strlen(path)});
+    for (size_t i = 0; i < sizeof compressed / sizeof *compressed; i++)
+        if (ends_with(name, compressed[i])) {
+            name.size_bytes -= strlen(compressed[i]);
+            break;
+        }
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (ends_with(name, endings[i]))
+            return true;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (is_word(name, words[i]))
+            return true;
+    return false;
+}
+
+bool hr__is_failure_name(const char *path)
+{
+    return begins_with(last_part((span){path, strlen(path)}), "headroom-oom-");
+}

@@ -1,0 +1,286 @@
+/* rank_text.c - see rank_text.h. */
+#include "ranks/rank_text.h"
+
+#include <string.h>
+#include <strings.h> /* strncasecmp */
+
+#include "base/byte_buffer.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "format/byte_source.h"
+#include "format/error_text_region.h" /* hr__line_prefix */
+
+enum {
+    MOST_LINE_BYTES = 64 << 10, /* a longer line is cut in pieces of so many */
+    FEWEST_LABELLED_LINES = 2,
+    NEAR_LINES = 2, /* the error's line, as the scanner counts, and where its words stand */
+};
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+void hr__story_destroy(hr__story *story)
+{
+    if (story == NULL)
+        return;
+    hr__text_scan_destroy(story->scan);
+    hr__host_free(story);
+}
+
+void hr__stories_deinit(hr__stories *stories)
+{
+    for (size_t i = 0; i < stories->count; i++)
+        hr__story_destroy(stories->stories[i]);
+    hr__host_free(stories->stories);
+    *stories = (hr__stories){.stories = NULL};
+}
+
+static hr_status begin_story(uint64_t rank, hr__story **out)
+{
+    hr__story *story = hr__host_alloc_zeroed(1, sizeof *story);
+    if (story == NULL)
+        return hr__fail_host_memory(sizeof *story, "the text of a rank");
+    hr_status status = hr__text_scan_create(&story->scan);
+    if (status != HR_OK) {
+        hr__host_free(story);
+        return status;
+    }
+    story->rank = rank;
+    story->time = HR__NO_LOG_TIME;
+    *out = story;
+    return HR_OK;
+}
+
+static size_t place_of(const hr__stories *stories, uint64_t rank)
+{
+    size_t i = 0;
+    while (i < stories->count && stories->stories[i]->rank != rank)
+        i++;
+    return i;
+}
+
+/* The story of a rank, begun where there is none yet. */
+static hr_status get_story(hr__stories *stories, uint64_t rank, hr__story **out)
+{
+    size_t place = place_of(stories, rank);
+    if (place == stories->capacity) {
+        size_t wanted = stories->capacity == 0 ? 8 : stories->capacity * 2;
+        hr__story **larger = hr__host_realloc(stories->stories, wanted * sizeof(hr__story *));
+        if (larger == NULL)
+            return hr__fail_host_memory(wanted * sizeof(hr__story *), "the texts of a job");
+        stories->stories = larger;
+        stories->capacity = wanted;
+    }
+    if (place == stories->count) {
+        HR__TRY(begin_story(rank, &stories->stories[place]));
+        stories->count++;
+    }
+    *out = stories->stories[place];
+    return HR_OK;
+}
+
+hr__story *hr__stories_take(hr__stories *stories, uint64_t rank)
+{
+    size_t place = place_of(stories, rank);
+    if (place == stories->count)
+        return NULL;
+    hr__story *story = stories->stories[place];
+    stories->stories[place] = stories->stories[--stories->count];
+    return story;
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+static bool contains(const char *line, size_t size_bytes, const char *word)
+{
+    size_t length = strlen(word);
+    for (size_t i = 0; i + length <= size_bytes; i++)
+        if ((line[i] | 0x20) == word[0] && strncasecmp(line + i, word, length) == 0)
+            return true;
+    return false;
+}
+
+/* Could the scanner's report be on this line? Kept short: it only bounds what is remembered. */
+static bool may_report(const char *line, size_t size_bytes)
+{
+    return contains(line, size_bytes, "memory") || contains(line, size_bytes, "alloc") ||
+           contains(line, size_bytes, "killed");
+}
+
+static bool begins_with(const char *line, size_t size_bytes, const char *word)
+{
+    size_t length = strlen(word);
+    return size_bytes >= length && memcmp(line, word, length) == 0;
+}
+
+/* What stands between the line that a logger wrote and the error at the end of its traceback. */
+static bool is_of_traceback(const char *line, size_t size_bytes)
+{
+    return size_bytes == 0 || line[0] == ' ' || line[0] == '\t' || line[0] == '\r' ||
+           begins_with(line, size_bytes, "Traceback ") ||
+           begins_with(line, size_bytes, "During handling of") ||
+           begins_with(line, size_bytes, "The above exception");
+}
+
+/* `label_bytes` of the line name a rank. */
+static void note_time(hr__story *story, const char *line, size_t size_bytes, size_t label_bytes)
+{
+    hr__log_time own = hr__log_time_of(line, size_bytes);
+    if (own.time_us != INT64_MIN)
+        story->time = own;
+    if (story->time.time_us != INT64_MIN && story->time_count < HR__STORY_MOST_TIMES &&
+        may_report(line, size_bytes))
+        story->times[story->time_count++] = (hr__story_time){story->line_count, story->time};
+    if (own.time_us == INT64_MIN && !is_of_traceback(line + label_bytes, size_bytes - label_bytes))
+        story->time = HR__NO_LOG_TIME;
+}
+
+hr__log_time hr__story_time_of(const hr__story *story, const hr__error_report *report)
+{
+    hr__log_time found = HR__NO_LOG_TIME;
+    uint64_t nearest = NEAR_LINES + 1;
+    for (size_t i = 0; i < story->time_count; i++) {
+        uint64_t line = story->times[i].line;
+        uint64_t away = line > report->line ? line - report->line : report->line - line;
+        if (away < nearest) {
+            nearest = away;
+            found = story->times[i].time;
+        }
+    }
+    return found;
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    hr__stories *stories;
+    hr__story_file *file;
+    hr__story *story; /* of the line before: most go where that went */
+    bool is_in_line;  /* the last piece did not end its line */
+} reading;
+
+/* What a launcher put in front of a line. */
+typedef struct line_label {
+    uint64_t rank;      /* HR_UNKNOWN: none that counts */
+    size_t size_bytes;  /* of the label, where it is the first thing */
+    size_t taken_bytes; /* of them not to be fed on: the scanners know the others themselves */
+} line_label;
+
+static line_label label_of(const hr__story_file *file, const char *line, size_t size_bytes)
+{
+    line_label label = {.rank = HR_UNKNOWN};
+    hr__line_rank rank;
+    if (!file->has_labels)
+        return label;
+    (void)hr__line_prefix(line, size_bytes, &rank);
+    if (rank.rank < 0 || (rank.is_bare && !file->has_bare_labels))
+        return label;
+    label.rank = (uint64_t)rank.rank;
+    const char *colon = memchr(line, ':', size_bytes);
+    if (colon != NULL && (rank.is_bare || line[0] == '['))
+        label.size_bytes = (size_t)(colon - line) + 1;
+    if (label.size_bytes < size_bytes && label.size_bytes > 0 && line[label.size_bytes] == ' ')
+        label.size_bytes++;
+    label.taken_bytes = rank.is_bare ? label.size_bytes : 0;
+    return label;
+}
+
+/* Labels could name any number of ranks. */
+static bool has_room(const reading *at, uint64_t rank)
+{
+    return !at->file->has_labels || at->stories->count < HR__STORIES_MOST_AT_ONCE ||
+           place_of(at->stories, rank) < at->stories->count;
+}
+
+/* Makes the story of a rank the one that lines of this file go to; NULL: there is no room. */
+static hr_status turn_to(reading *at, uint64_t rank)
+{
+    hr__story_file *file = at->file;
+    if (at->story == NULL || at->story->rank != rank) {
+        at->story = NULL;
+        if (has_room(at, rank))
+            HR__TRY(get_story(at->stories, rank, &at->story));
+    }
+    hr__story *story = at->story;
+    if (story == NULL) {
+        file->lost_count++;
+    } else if (story->last_path != file->path) {
+        story->first_path = story->first_path != NULL ? story->first_path : file->path;
+        story->last_path = file->path;
+        story->file_count++;
+        story->time = HR__NO_LOG_TIME;
+        file->rank_count += rank != HR_UNKNOWN;
+        file->last_rank = rank != HR_UNKNOWN ? rank : file->last_rank;
+    }
+    return HR_OK;
+}
+
+/* A line without its end; or a piece of one that is too long, of which the beginning says where all
+ * of it goes. */
+static hr_status take_line(reading *at, const char *line, size_t size_bytes, bool is_ended)
+{
+    line_label label = {.rank = HR_UNKNOWN};
+    bool is_begun = at->is_in_line;
+    if (!is_begun) {
+        label = label_of(at->file, line, size_bytes);
+        HR__TRY(turn_to(at, label.rank != HR_UNKNOWN ? label.rank : at->file->rank));
+    }
+    at->is_in_line = !is_ended;
+    hr__story *story = at->story;
+    if (story == NULL)
+        return HR_OK;
+    if (!is_begun) {
+        story->line_count++;
+        note_time(story, line, size_bytes, label.size_bytes);
+    }
+    HR__TRY(
+        hr__text_scan_feed(story->scan, line + label.taken_bytes, size_bytes - label.taken_bytes));
+    return is_ended ? hr__text_scan_feed(story->scan, "\n", 1) : HR_OK;
+}
+
+/* The lines that are whole in the window; how much of it that was. */
+static hr_status take_lines(reading *at, const char *bytes, size_t size_bytes, size_t *taken_bytes)
+{
+    size_t begin = 0;
+    const char *end;
+    while (begin < size_bytes && (end = memchr(bytes + begin, '\n', size_bytes - begin)) != NULL) {
+        HR__TRY(take_line(at, bytes + begin, (size_t)(end - bytes) - begin, true));
+        begin = (size_t)(end - bytes) + 1;
+    }
+    *taken_bytes = begin;
+    return HR_OK;
+}
+
+hr_status hr__stories_read(hr__stories *stories, hr__byte_source *source, hr__story_file *file)
+{
+    reading at = {.stories = stories, .file = file};
+    if (file->rank != HR_UNKNOWN) /* an empty file is its rank's, too */
+        HR__TRY(turn_to(&at, file->rank));
+    for (;;) {
+        const uint8_t *bytes;
+        size_t size_bytes, taken_bytes;
+        HR__TRY(hr__byte_source_peek(source, MOST_LINE_BYTES, &bytes, &size_bytes));
+        if (size_bytes == 0)
+            return at.is_in_line ? take_line(&at, "", 0, true) : HR_OK;
+        HR__TRY(take_lines(&at, (const char *)bytes, size_bytes, &taken_bytes));
+        if (taken_bytes == 0) { /* a line that does not end here */
+            taken_bytes = size_bytes;
+            HR__TRY(take_line(&at, (const char *)bytes, size_bytes, false));
+        }
+        hr__byte_source_take(source, taken_bytes);
+    }
+}
+
+bool hr__has_bare_labels(const char *bytes, size_t size_bytes)
+{
+    size_t line_count = 0, labelled_count = 0;
+    for (size_t begin = 0; begin < size_bytes;) {
+        const char *end = memchr(bytes + begin, '\n', size_bytes - begin);
+        size_t length = (end != NULL ? (size_t)(end - bytes) : size_bytes) - begin;
+        hr__line_rank rank;
+        (void)hr__line_prefix(bytes + begin, length, &rank);
+        line_count += length > 0;
+        labelled_count += rank.rank >= 0 && rank.is_bare;
+        begin += length + 1;
+    }
+    return labelled_count >= FEWEST_LABELLED_LINES && labelled_count * 2 >= line_count;
+}

@@ -1,0 +1,303 @@
+/* test_report_ranks.c - a job's ranks as text and as JSON. */
+#include "headroom/report.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "support/cmocka_here.h"
+#include "support/host_memory_sweep.h"
+#include "support/report_capture.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
+
+static report_capture captured;
+
+static const hr_frame place = {"forward", "model.py", 42};
+
+static const hr_rank ranks[] = {
+    {.rank = 0,
+     .recording = "run.rank0.pickle",
+     .text = "rank0.log",
+     .file_count = 2,
+     .basis = HR_RANK_BASIS_TRACE,
+     .peak_live_bytes = 8 * GIB,
+     .peak_reserved_bytes = 9 * GIB,
+     .event_count = 12000,
+     .step_count = 100,
+     .ran_out = true,
+     .tried_bytes = 512 * MIB,
+     .time_us = 5200000,
+     .local_time_us = INT64_MIN,
+     .has_verdict = true,
+     .verdict = HR_VERDICT_GENUINE,
+     .confidence = HR_CONFIDENCE_HIGH,
+     .is_problem = true,
+     .sentence = "Genuine: more is needed.",
+     .card_bytes = HR_UNKNOWN},
+    {.rank = 1,
+     .recording = "it's.rank1.pickle",
+     .file_count = 1,
+     .basis = HR_RANK_BASIS_TRACE,
+     .peak_live_bytes = 12 * GIB,
+     .peak_reserved_bytes = 13 * GIB,
+     .event_count = 12000,
+     .is_out_of_line = {true, true, false},
+     .step_count = HR_UNKNOWN,
+     .growth_bytes_per_step = 2.0 * 1024 * 1024,
+     .ran_out = true,
+     .tried_bytes = HR_UNKNOWN,
+     .time_us = 4000000,
+     .local_time_us = INT64_MIN,
+     .has_verdict = true,
+     .verdict = HR_VERDICT_LEAK,
+     .confidence = HR_CONFIDENCE_MEDIUM,
+     .is_problem = true,
+     .sentence = "A leak: it grows.",
+     .conf = "expandable_segments:True",
+     .card_bytes = 80 * GIB},
+    {.rank = 2,
+     .text = "rank2.log",
+     .file_count = 1,
+     .device = -1,
+     .peak_live_bytes = HR_UNKNOWN,
+     .peak_reserved_bytes = HR_UNKNOWN,
+     .event_count = HR_UNKNOWN,
+     .step_count = HR_UNKNOWN,
+     .growth_bytes_per_step = NAN,
+     .tried_bytes = HR_UNKNOWN,
+     .time_us = INT64_MIN,
+     .local_time_us = INT64_MIN,
+     .sentence = "",
+     .card_bytes = HR_UNKNOWN},
+};
+static const hr_rank_outlier outliers[] = {{1, HR_RANK_PEAK_LIVE, 12 * GIB, 8 * GIB}};
+static const hr_rank_site sites[] = {{&place, "forward", 1, 6 * GIB, 2 * GIB},
+                                     {NULL, "unknown", 0, 0, 256 * MIB}};
+static const hr_rank_setting settings[] = {{"card", 0, "40.00 GiB", "80.00 GiB"},
+                                           {"card", 2, "40.00 GiB", "80.00 GiB"}};
+static const hr_rank_file files[] = {
+    {"it's.rank1.pickle", HR_RANK_FILE_RECORDING, 1, 1, NULL},
+    {"odd\x1b[31m.pickle", HR_RANK_FILE_UNREADABLE, HR_UNKNOWN, 0, "it is cut short"},
+    {"rank0.log", HR_RANK_FILE_TEXT, 0, 1, NULL},
+    {"rank2.log", HR_RANK_FILE_TEXT, 2, 1, NULL},
+    {"run.rank0.pickle", HR_RANK_FILE_RECORDING, 0, 1, NULL},
+    {"slurm-1.out", HR_RANK_FILE_TEXT, HR_UNKNOWN, 0, "nothing says whose it is"},
+    {"train.py", HR_RANK_FILE_FOREIGN, HR_UNKNOWN, 0, "no recording"},
+};
+static const uint64_t missing[] = {3};
+static const char *const notes[] = {"There are more."};
+
+static const hr_ranks_report sample = {
+    .ranks = ranks,
+    .rank_count = 3,
+    .missing = missing,
+    .missing_count = 1,
+    .ran_out_count = 2,
+    .first_rank = 1,
+    .first_lead_us = 1200000,
+    .medians = {8 * GIB, 9 * GIB, 12000},
+    .outliers = outliers,
+    .outlier_count = 1,
+    .sites = sites,
+    .site_count = 2,
+    .settings = settings,
+    .setting_count = 2,
+    .files = files,
+    .file_count = 7,
+    .recording_count = 2,
+    .text_count = 3,
+    .unreadable_count = 1,
+    .foreign_count = 1,
+    .notes = notes,
+    .note_count = 1,
+    .is_something_to_see = true,
+};
+
+static const char *text_of(const hr_ranks_report *report, const hr_report_form *form)
+{
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_ranks(report, form, &output), HR_OK);
+    return captured.text;
+}
+
+static void the_first_comes_first_then_all_ranks(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text_of(&sample, &(hr_report_form){.file = "job"}),
+        "rank 1 ran out of memory first, 1.20 s before the next; 2 of 3 ranks ran out\n"
+        "\n"
+        "  rank  live peak   reserved  events  steps     a step  ran out  verdict\n"
+        "     0   8.00 GiB   9.00 GiB  12,000    100             +1.20 s  genuine\n"
+        "     1  12.0 GiB*  13.0 GiB*  12,000         +2.00 MiB  first    leak\n"
+        "     2          ?          ?\n"
+        "median   8.00 GiB   9.00 GiB  12,000\n"
+        "\n"
+        "out of line * rank 1: live peak 12.0 GiB, where the median is 8.00 GiB\n"
+        "\n"
+        "rank  differs by     holds    median  category  where\n"
+        "   1   +4.00 GiB  6.00 GiB  2.00 GiB  forward   model.py:42 forward\n"
+        "   0    -256 MiB       0 B   256 MiB  unknown   (no stack)\n"
+        "\n"
+        "setting: card is '40.00 GiB' on ranks 0, 2, and '80.00 GiB' on most\n"
+        "\n"
+        "rank 1: A leak: it grows.\n"
+        "headroom doctor 'job/it'\\''s.rank1.pickle'\n"
+        "headroom view 'job/it'\\''s.rank1.pickle'\n"
+        "\n"
+        "files         7: 2 recordings, 3 texts, 1 unreadable, 1 others\n"
+        "no files of   3\n"
+        "no rank       slurm-1.out: nothing says whose it is\n"
+        "unreadable    odd?[31m.pickle: it is cut short\n"
+        "others        train.py: no recording\n"
+        "\n"
+        "note: There are more.\n");
+}
+
+static void it_fits_a_narrow_window(void **state)
+{
+    (void)state;
+    text_of(&sample, &(hr_report_form){.width_columns = 60});
+    for (const char *line = strtok(captured.text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        if (strlen(line) > 60 && strncmp(line, "headroom ", 9) != 0)
+            fail_msg("wider than 60 columns: %s", line);
+}
+
+static void lists_are_as_long_as_wanted(void **state)
+{
+    (void)state;
+    const char *text = text_of(&sample, &(hr_report_form){.most_rows = 1});
+    assert_non_null(strstr(text, "model.py:42"));
+    assert_null(strstr(text, "(no stack)"));
+    assert_non_null(strstr(text, "\nand 1 more\n"));
+}
+
+static void a_job_without_failures_says_so(void **state)
+{
+    (void)state;
+    const hr_ranks_report quiet = {.ranks = &ranks[2],
+                                   .rank_count = 1,
+                                   .first_rank = HR_UNKNOWN,
+                                   .files = &files[3],
+                                   .file_count = 1,
+                                   .text_count = 1};
+    const char *text = text_of(&quiet, NULL);
+    assert_non_null(strstr(text, "1 rank, none ran out of memory\n"));
+    assert_null(strstr(text, "median"));
+    assert_null(strstr(text, "headroom doctor"));
+}
+
+static void who_was_first_may_be_unknown(void **state)
+{
+    (void)state;
+    hr_ranks_report unknown = sample;
+    unknown.first_rank = HR_UNKNOWN;
+    unknown.first_reason = "nothing says when";
+    const char *text = text_of(&unknown, NULL);
+    assert_non_null(strstr(text, "2 of 3 ranks ran out of memory; which was first is not known: "
+                                 "nothing says when\n"));
+    assert_non_null(strstr(text, "yes      genuine"));
+    unknown.ran_out_count = 1;
+    unknown.first_rank = 0;
+    assert_non_null(
+        strstr(text_of(&unknown, NULL), "rank 0 ran out of memory, alone of 3 ranks\n"));
+}
+
+static json_t *json_of(const hr_ranks_report *report)
+{
+    json_error_t error;
+    const hr_report_form form = {
+        .struct_size = sizeof form, .is_json = true, .most_rows = SIZE_MAX, .file = "job"};
+    json_t *json = json_loads(text_of(report, &form), 0, &error);
+    if (json == NULL)
+        fail_msg("%s", error.text);
+    return json;
+}
+
+static const json_t *item(const json_t *json, const char *list, size_t index)
+{
+    return json_array_get(json_object_get(json, list), index);
+}
+
+static long long number_in(const json_t *json, const char *key)
+{
+    const json_t *value = json_object_get(json, key);
+    assert_true(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+static void json_has_every_figure(void **state)
+{
+    (void)state;
+    json_t *json = json_of(&sample);
+    const json_t *first = json_object_get(json, "first_oom"), *rank = item(json, "ranks", 1);
+    assert_int_equal(number_in(json, "schema"), 1);
+    assert_string_equal(json_string_value(json_object_get(json, "folder")), "job");
+    assert_int_equal(number_in(json, "oom_count"), 2);
+    assert_int_equal(number_in(first, "rank"), 1);
+    assert_int_equal(number_in(first, "lead_us"), 1200000);
+    assert_int_equal(number_in(json_object_get(json, "medians"), "events"), 12000);
+    assert_int_equal(number_in(json_object_get(rank, "oom"), "time_us"), 4000000);
+    assert_int_equal(number_in(rank, "growth_bytes_per_step"), 2 * MIB);
+    assert_int_equal(json_array_size(json_object_get(rank, "out_of_line")), 2);
+    assert_string_equal(json_string_value(json_object_get(rank, "view")),
+                        "headroom view 'job/it'\\''s.rank1.pickle'");
+    assert_string_equal(json_string_value(json_object_get(item(json, "outliers", 0), "measure")),
+                        "peak_live_bytes");
+    assert_string_equal(json_string_value(json_object_get(item(json, "sites", 0), "where")),
+                        "model.py:42 forward");
+    assert_true(json_is_null(json_object_get(item(json, "sites", 1), "where")));
+    assert_string_equal(json_string_value(json_object_get(item(json, "files", 1), "path")),
+                        "odd\x1b[31m.pickle");
+    assert_int_equal(json_array_size(json_object_get(json, "settings")), 2);
+    assert_int_equal(json_integer_value(item(json, "missing", 0)), 3);
+    json_decref(json);
+}
+
+static void json_has_null_for_what_is_not_known(void **state)
+{
+    (void)state;
+    static const char *const unknown[] = {
+        "recording", "device", "basis",  "peak_live_bytes", "oom",  "verdict",
+        "steps",     "view",   "events", "card_bytes",      "conf", "growth_bytes_per_step"};
+    json_t *json = json_of(&sample);
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        if (!json_is_null(json_object_get(item(json, "ranks", 2), unknown[i])))
+            fail_msg("%s is not null", unknown[i]);
+    json_decref(json);
+}
+
+static bool reports_both_ways(void *context)
+{
+    (void)context;
+    const hr_report_form form = {.struct_size = sizeof form, .is_json = true, .file = "job"};
+    hr_output output = report_capture_begin(&captured);
+    hr_status text = hr_report_ranks(&sample, NULL, &output);
+    output = report_capture_begin(&captured);
+    return hr_report_ranks(&sample, &form, &output) == HR_OK && text == HR_OK;
+}
+
+static void lack_of_host_memory_is_a_status(void **state)
+{
+    (void)state;
+    hr_test_sweep_host_memory(reports_both_ways, NULL);
+    const hr_output output = report_capture_begin(&captured);
+    assert_int_equal(hr_report_ranks(NULL, NULL, &output), HR_ERR_INVALID_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_comes_first_then_all_ranks),
+        cmocka_unit_test(it_fits_a_narrow_window),
+        cmocka_unit_test(lists_are_as_long_as_wanted),
+        cmocka_unit_test(a_job_without_failures_says_so),
+        cmocka_unit_test(who_was_first_may_be_unknown),
+        cmocka_unit_test(json_has_every_figure),
+        cmocka_unit_test(json_has_null_for_what_is_not_known),
+        cmocka_unit_test(lack_of_host_memory_is_a_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
