@@ -47,7 +47,7 @@ _headroom() {
     help) _headroom_words "$word" "$commands"; return ;;
     demo) _headroom_words "$word" 'techniques --help --json --summary'; return ;;
     diff) options='--help --json --stacks --top' ;;
-    doctor) options='--card --help --json --torch' ;;
+    doctor) options='--card --help --json --pid --torch' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
         --generate --gpus --help --image --inference --json --keep-graph --list --lora --loss-chunks --master-weights
         --model --offload --optimizer --precision --qlora --seq --seq-now --step --top --write-trace
@@ -70,7 +70,7 @@ _headroom() {
         [[ $command == plan ]] && cards+=" $(_headroom_listed cards)"
         _headroom_words "$word" "$cards"
         ;;
-    --conf | --device | --history | --top) ;;
+    --conf | --device | --history | --pid | --top) ;;
     --accumulation | --batch | --generate | --gpus | --image | --lora | --loss-chunks | --qlora | --seq) ;;
     --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
     --offload) _headroom_words "$word" 'optimizer weights' ;;
