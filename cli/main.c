@@ -159,6 +159,8 @@ static const command commands[] = {
                  "                    headroom, headroom:rescue or headroom:tight\n"
                  "  --history N       keep the last N events, with the stacks of all steps; 0 is\n"
                  "                    none. Otherwise 100000, as far as that costs little time\n"
+                 "  --on-leak DO      if memory grows step after step: warn once, with the line;\n"
+                 "                    snapshot: keep one, too; stop: end the job, too\n"
                  "  --record FILE     save the whole history at the end, in FILE; of rank 3 in\n"
                  "                    FILE with .rank3 before its ending\n",
         .run = command_run,

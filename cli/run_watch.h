@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "run_folder.h"
+#include "run_leak.h"
 
 /* `headroom run` could not start the command: what env, nohup and timeout end with, too. */
 enum { EXIT_COULD_NOT_START = 125, EXIT_SIGNAL_BASE = 128 };
@@ -12,6 +13,7 @@ enum { EXIT_COULD_NOT_START = 125, EXIT_SIGNAL_BASE = 128 };
 typedef struct run_watch_options {
     const run_folder *folder; /* the environment has been set for it */
     bool has_record;          /* --record was given */
+    run_leak_mode on_leak;    /* --on-leak */
 } run_watch_options;
 
 /* Starts `command` (ended by NULL, found in PATH), waits for it, and reports what it and its

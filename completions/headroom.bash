@@ -54,7 +54,7 @@ _headroom() {
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;
-    run) options='--allocator --help --history --record' ;;
+    run) options='--allocator --help --history --on-leak --record' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
     tune) options='--card --device --help --json --torch' ;;
     verify) options='--expect --help --json --torch' ;;
@@ -73,6 +73,7 @@ _headroom() {
     --conf | --device | --history | --pid | --top) ;;
     --accumulation | --batch | --generate | --gpus | --image | --lora | --loss-chunks | --qlora | --seq) ;;
     --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
+    --on-leak) _headroom_words "$word" 'warn snapshot stop' ;;
     --offload) _headroom_words "$word" 'optimizer weights' ;;
     --optimizer) _headroom_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit' ;;
     --precision) _headroom_words "$word" 'fp32 tf32 amp-bf16 amp-fp16 bf16 fp16' ;;

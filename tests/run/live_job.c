@@ -4,7 +4,7 @@
  *   made=N        makes N steps, beginning with `live_bytes`
  *   grow=N        of which each adds N bytes
  *   rank=N        of several processes: which one this is
- *   answer=FILE   when it is asked for a snapshot, FILE is what it gives
+ *   answer=FILE   when it is asked for a snapshot, FILE is what it gives, as soon as that is there
  *   dies=1        when it is asked, it is killed
  *   deaf=1        SIGTERM does not end it
  *   ready=FILE    written, with its number, when the page is there
@@ -141,7 +141,8 @@ static void look_for_request(const order *wanted)
 {
     const char *folder = getenv("HEADROOM_RUN");
     char name[PATH_MAX], path[PATH_MAX];
-    if (folder == NULL || (wanted->answer == NULL && !wanted->dies))
+    bool can_answer = wanted->answer != NULL && access(wanted->answer, F_OK) == 0;
+    if (folder == NULL || (!can_answer && !wanted->dies))
         return;
     snprintf(name, sizeof name, "%s/ask-%ld", folder, (long)getpid());
     FILE *request = fopen(name, "r");
