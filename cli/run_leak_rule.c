@@ -36,6 +36,8 @@ static bool is_certain(const hr_job_device *device, size_t count, hr_job_outlook
 static bool does_matter(const hr_job_device *device, const hr_job_outlook *outlook)
 {
     const hr_job_step *first = &device->steps[0];
+    if (outlook->last_step <= first->step)
+        return false; /* steps that are no count */
     double grown = outlook->bytes_per_step * (double)(outlook->last_step - first->step);
     double whole = outlook->room_bytes != HR_LIVE_UNKNOWN ? grown + (double)outlook->room_bytes
                                                           : (double)first->live_bytes;

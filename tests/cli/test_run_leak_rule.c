@@ -246,6 +246,20 @@ static void few_steps_or_none_are_never_enough(void **state)
     }
 }
 
+static void steps_that_count_backwards_are_no_leak(void **state)
+{
+    (void)state;
+    made_job made;
+    hr_job_outlook outlook;
+    make_job(&made);
+    for (uint64_t i = 0; i < 200; i++) {
+        add_step(&made, 0, 4 * GIB + i * 100 * MIB);
+        made.steps[0][i].step = 1000 - i;
+    }
+    put_numbers(&made, 0, 8 * GIB, 9 * GIB, 100 * GIB);
+    assert_false(run_leak_is_firm(&made.devices[0], &outlook));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +272,7 @@ int main(void)
         cmocka_unit_test(load_that_varies_is_no_leak),
         cmocka_unit_test(what_takes_for_ever_to_matter_is_not_told),
         cmocka_unit_test(few_steps_or_none_are_never_enough),
+        cmocka_unit_test(steps_that_count_backwards_are_no_leak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
