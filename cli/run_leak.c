@@ -257,8 +257,8 @@ static void kill_if_due(run_leak *guard, pid_t job, bool is_over)
         return;
     guard->kill_ms = 0;
     run_report_say("the job has not ended, and is killed");
+    (void)kill(job, SIGKILL); /* first: it is its end that we end with */
     kill_ranks(guard);
-    (void)kill(job, SIGKILL);
 }
 
 /* ---- one turn -------------------------------------------------------------------------------- */
