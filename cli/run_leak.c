@@ -29,8 +29,11 @@ enum {
 
 void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folder)
 {
+    const char *pages = getenv("HEADROOM_LIVE");
+    bool has_pages = pages == NULL || strcmp(pages, "0") != 0;
     *guard = (run_leak){.mode = mode,
                         .folder = folder,
+                        .stage = has_pages ? RUN_LEAK_LOOKING : RUN_LEAK_TOLD,
                         .next_look_ms = run_signals_now_ms() + LOOK_AGAIN_MS,
                         .doctor = -1,
                         .place_end = -1};

@@ -29,7 +29,7 @@ typedef enum run_leak_stage {
     RUN_LEAK_LOOKING,
     RUN_LEAK_ASKED,     /* a process, for its snapshot */
     RUN_LEAK_EXAMINING, /* the doctor is at it */
-    RUN_LEAK_TOLD       /* or the job has ended before there was anything to tell */
+    RUN_LEAK_TOLD       /* or there is nothing to tell: the job has ended, or has no pages */
 } run_leak_stage;
 
 typedef struct run_leak {
@@ -47,6 +47,7 @@ typedef struct run_leak {
     int place_end; /* of the pipe from the doctor; -1 = none */
 } run_leak;
 
+/* Where HEADROOM_LIVE is 0 there are no pages, and nothing to do. */
 void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folder);
 
 /* One turn: looks, asks, waits, tells, ends the job, whatever is due. `is_over`: the job has ended,

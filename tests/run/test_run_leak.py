@@ -52,7 +52,7 @@ class Run:
         self.lines = []
 
     def read_until(self, words: str) -> None:
-        while not (self.lines and words in self.lines[-1]):
+        while not any(words in line for line in self.lines):
             line = self.process.stderr.readline()
             if line == "":
                 raise AssertionError(f"'{words}' was not said: {self.lines}")
@@ -61,8 +61,8 @@ class Run:
     def end(self) -> int:
         """Lets the job end. The exit status; all that was said is in `lines`."""
         (self.here / "end").touch()
-        self.lines += self.process.communicate(timeout=LIMIT_SECONDS)[1].splitlines()
-        return self.process.returncode
+        self.lines += self.process.stderr.read().splitlines()
+        return self.process.wait(LIMIT_SECONDS)
 
     def files(self) -> list:
         return sorted(path.name for path in self.here.glob("headroom-*"))
@@ -70,6 +70,7 @@ class Run:
 
 # what is tried: the option, the script of the job, variables
 RUNS = {
+    "off": ("--on-leak=stop", f"HEADROOM_LIVE=1 exec $job {LEAK}{ANSWER}", ("HEADROOM_LIVE", "0")),
     "warn": ("", f"exec $job {LEAK}{ANSWER}"),
     "snapshot": ("--on-leak=snapshot",
                  f"touch headroom-leak-train-$$-rank3.pickle; exec $job {LEAK}{ANSWER} rank=3"),
@@ -117,6 +118,12 @@ class Leaks(unittest.TestCase):
         run = self.told("warn", "allocated at")
         self.assertEqual(run.lines[1:], [LINE])
         self.assertEqual(run.files(), [])
+
+    def test_without_pages_nobody_looks(self):
+        self.runs["warn"].read_until("a leak:")  # which was started later
+        run = self.runs["off"]
+        self.assertIsNone(run.process.poll())
+        self.assertEqual((run.end(), run.lines), (0, []))
 
     def test_a_snapshot_is_kept_under_a_name_that_no_file_has(self):
         run = self.told("snapshot", "headroom doctor ")
