@@ -1,4 +1,5 @@
-/* command_doctor.c - `headroom doctor [FILE|-]`: why memory ran out, and what to do.
+/* command_doctor.c - `headroom doctor [FILE|-|--pid PID]`: why memory ran out, or will, and what to
+ * do.
  *
  * Without FILE it reads standard input, so that a log can be piped into it; but not from a terminal
  * unless told so: a program that waits without a word looks like one that hangs. */
@@ -9,6 +10,7 @@
 
 #include "headroom/doctor.h"
 #include "headroom/report.h"
+#include "headroom/watch.h"
 
 #include "arguments.h"
 #include "command.h"
@@ -26,21 +28,91 @@ static hr_status examine(const char *path, hr_doctor_options *options, hr_diagno
     return status;
 }
 
-static int show_diagnosis(const char *command_name, const char *path, hr_doctor_options *options,
-                          bool has_json)
+/* Shows what an examination came to, and frees it. `name` is what was examined. */
+static int show_diagnosis(const char *command_name, const char *name, hr_status status,
+                          hr_diagnosis *diagnosis, bool has_json)
 {
-    hr_diagnosis *diagnosis;
     int exit_status = EXIT_DONE;
-    hr_status status = examine(path, options, &diagnosis);
     if (status == HR_OK) {
-        const hr_report_form form = recording_command_form(path, has_json);
+        const hr_report_form form = recording_command_form(name, has_json);
         status = hr_report_doctor(diagnosis, &form, &recording_command_output);
         exit_status = hr_diagnosis_is_problem(diagnosis) ? EXIT_SOMETHING_TO_SEE : EXIT_DONE;
         hr_diagnosis_free(diagnosis);
     }
     if (status != HR_OK)
-        exit_status = recording_command_fail(command_name, path, status);
+        exit_status = recording_command_fail(command_name, name, status);
     return exit_status;
+}
+
+static int examine_file(const char *command_name, const char *path, hr_doctor_options *options,
+                        bool has_json)
+{
+    hr_diagnosis *diagnosis = NULL;
+    hr_status status = examine(path, options, &diagnosis);
+    return show_diagnosis(command_name, path, status, diagnosis, has_json);
+}
+
+/* ---- a job that runs ------------------------------------------------------------------------- */
+
+enum { MOST_NAMED = 12, MOST_NAME_BYTES = 2 * HR_JOB_TEXT_BYTES };
+
+/* Says who is there instead. */
+static int say_no_such_job(const char *command_name, const hr_jobs *jobs, long process)
+{
+    fprintf(stderr, "headroom %s: process %ld has no page in ", command_name, process);
+    recording_command_print_safely(stderr, jobs->folder);
+    fputs(": expected a process of this user that runs under 'headroom run' or with libheadroom; ",
+          stderr);
+    fputs(jobs->job_count == 0 ? "there is none" : "there are:", stderr);
+    for (size_t i = 0; i < jobs->job_count && i < MOST_NAMED; i++) {
+        fprintf(stderr, "%s %ld", i > 0 ? "," : "", jobs->jobs[i].process);
+        if (jobs->jobs[i].program[0] != '\0') {
+            fputs(" (", stderr);
+            recording_command_print_safely(stderr, jobs->jobs[i].program);
+            fputc(')', stderr);
+        }
+    }
+    if (jobs->job_count > MOST_NAMED)
+        fprintf(stderr, " and %zu more", jobs->job_count - MOST_NAMED);
+    fputc('\n', stderr);
+    return EXIT_COULD_NOT;
+}
+
+static int examine_job(const char *command_name, long process, const hr_doctor_options *options,
+                       bool has_json)
+{
+    char name[MOST_NAME_BYTES];
+    hr_jobs *jobs = NULL;
+    hr_diagnosis *diagnosis = NULL;
+    snprintf(name, sizeof name, "process %ld", process);
+    hr_status status = hr_jobs_read(NULL, &jobs);
+    if (status != HR_OK)
+        return recording_command_fail(command_name, name, status);
+    const hr_job *job = hr_jobs_find(jobs, process);
+    int exit_status;
+    if (job == NULL) {
+        exit_status = say_no_such_job(command_name, jobs, process);
+    } else {
+        if (job->program[0] != '\0')
+            snprintf(name, sizeof name, "process %ld, %s", process, job->program);
+        status = hr_doctor_job(job, options, &diagnosis);
+        exit_status = show_diagnosis(command_name, name, status, diagnosis, has_json);
+    }
+    hr_jobs_free(jobs);
+    return exit_status;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool read_process(const char *command_name, const char *text, long *process)
+{
+    uint64_t number;
+    if (!arguments_read_number(text, &number) || number == 0 || number > INT32_MAX) {
+        arguments_refuse(command_name, "--pid: expected the number of a process, not '%s'", text);
+        return false;
+    }
+    *process = (long)number;
+    return true;
 }
 
 /* Somebody is about to paste. */
@@ -53,11 +125,13 @@ static void invite(const char *path)
 int command_doctor(int argc, char **argv)
 {
     bool has_json = false;
-    const char *card = NULL;
+    const char *card = NULL, *pid = NULL;
+    long process = 0;
     hr_doctor_options order = {.struct_size = sizeof order};
     const argument_option options[] = {
         {.name = "card", .value = &card},
         {.name = "json", .is_given = &has_json},
+        {.name = "pid", .value = &pid},
         {.name = "torch", .value = &order.torch_version},
     };
     int first_operand = 0;
@@ -65,14 +139,20 @@ int command_doctor(int argc, char **argv)
         return EXIT_WRONG_USAGE;
     if (argc - first_operand > 1)
         return arguments_refuse(argv[0], "expected one file, not %d", argc - first_operand);
+    if (pid != NULL && first_operand < argc)
+        return arguments_refuse(argv[0], "expected a file or --pid, not both");
+    if (pid != NULL && !read_process(argv[0], pid, &process))
+        return EXIT_WRONG_USAGE;
+    if (card != NULL && !recording_command_read_size(argv[0], "card", card, &order.card_bytes))
+        return EXIT_WRONG_USAGE;
+    if (pid != NULL)
+        return examine_job(argv[0], process, &order, has_json);
     const char *path = first_operand < argc ? argv[first_operand] : "-";
     if (first_operand == argc && isatty(STDIN_FILENO) == 1)
         return arguments_refuse(argv[0], "no file. To paste an error, run 'headroom doctor -', "
                                          "paste it, and end with Ctrl-D");
     if (path[0] == '\0') /* as an unset variable in a script leaves it */
         return arguments_refuse(argv[0], "the name of the file is empty");
-    if (card != NULL && !recording_command_read_size(argv[0], "card", card, &order.card_bytes))
-        return EXIT_WRONG_USAGE;
     invite(path);
-    return show_diagnosis(argv[0], path, &order, has_json);
+    return examine_file(argv[0], path, &order, has_json);
 }

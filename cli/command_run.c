@@ -36,6 +36,27 @@ static bool is_allocator(const char *command_name, const char *name)
     return false;
 }
 
+/* In the order of run_leak_mode. */
+static const char *const leak_modes[] = {"warn", "snapshot", "stop"};
+#define LEAK_MODE_COUNT (sizeof leak_modes / sizeof leak_modes[0])
+
+static bool read_leak_mode(const char *command_name, const char *word, run_leak_mode *mode)
+{
+    for (size_t i = 0; i < LEAK_MODE_COUNT; i++)
+        if (strcmp(leak_modes[i], word) == 0) {
+            *mode = (run_leak_mode)i;
+            return true;
+        }
+    const char *nearest = arguments_nearest(word, leak_modes, LEAK_MODE_COUNT);
+    if (nearest != NULL)
+        arguments_refuse(command_name, "--on-leak: there is no '%s'; did you mean '%s'?", word,
+                         nearest);
+    else
+        arguments_refuse(command_name, "--on-leak: expected warn, snapshot or stop, not '%s'",
+                         word);
+    return false;
+}
+
 static bool are_wishes_sound(const char *command_name, const run_wishes *wishes)
 {
     uint64_t history = 1;
@@ -88,7 +109,7 @@ static int could_not_begin(const char *command_name, const char *what, const cha
 
 /* `metrics` may be NULL. */
 static int start(const char *command_name, char **program, const run_wishes *wishes,
-                 run_metrics *metrics)
+                 run_leak_mode on_leak, run_metrics *metrics)
 {
     char hook[PATH_MAX], place[PATH_MAX] = "";
     run_folder folder;
@@ -115,7 +136,11 @@ static int start(const char *command_name, char **program, const run_wishes *wis
     setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* the job writes there too: whole lines, not letters */
     if (run_environment_set(hook, folder.path, wishes, place)) {
         const run_watch_options options = {
-            .folder = &folder, .has_record = wishes->record != NULL, .metrics = metrics};
+            .folder = &folder,
+            .has_record = wishes->record != NULL,
+            .metrics = metrics,
+            .on_leak = on_leak,
+        };
         exit_status = run_watch(program, &options);
     } else {
         could_not_begin(command_name, "the environment could not be set", strerror(errno));
@@ -150,9 +175,9 @@ static int find_bare_word(int dashes, char **argv)
 
 int command_run(int argc, char **argv)
 {
-    static const char *const later_names[] = {"on-leak", "spill"};
-    const char *later[2] = {NULL, NULL};
-    const char *metrics_text = NULL;
+    static const char *const later_names[] = {"spill"};
+    const char *later[1] = {NULL}, *leak_word = leak_modes[RUN_LEAK_WARN], *metrics_text = NULL;
+    run_leak_mode on_leak;
     run_metrics metrics;
     run_wishes wishes = {NULL, NULL, NULL};
     const argument_option options[] = {
@@ -160,15 +185,15 @@ int command_run(int argc, char **argv)
         {.name = "history", .value = &wishes.history},
         {.name = "record", .value = &wishes.record},
         {.name = "metrics", .value = &metrics_text},
+        {.name = "on-leak", .value = &leak_word},
         {.name = later_names[0], .value = &later[0]},
-        {.name = later_names[1], .value = &later[1]},
     };
     int dashes = find_dashes(argc, argv), bare_word = find_bare_word(dashes, argv);
     int first_operand = bare_word;
     if (!arguments_parse(options, sizeof options / sizeof options[0], bare_word, argv,
                          &first_operand))
         return EXIT_WRONG_USAGE;
-    if (is_refused_for_now(argv[0], later, later_names, 2))
+    if (is_refused_for_now(argv[0], later, later_names, 1))
         return EXIT_WRONG_USAGE;
     if (first_operand != dashes)
         return arguments_refuse(argv[0], "expected -- before the command: headroom run -- %s ...",
@@ -176,10 +201,11 @@ int command_run(int argc, char **argv)
     if (dashes + 1 >= argc || argv[dashes + 1][0] == '\0')
         return arguments_refuse(argv[0], "expected a command after --, as in "
                                          "'headroom run -- python train.py'");
-    if (!are_wishes_sound(argv[0], &wishes))
+    if (!are_wishes_sound(argv[0], &wishes) || !read_leak_mode(argv[0], leak_word, &on_leak))
         return EXIT_WRONG_USAGE;
     if (metrics_text != NULL && !serve_address_parse(metrics_text, &metrics.address))
         return arguments_refuse(argv[0], "--metrics: expected " SERVE_ADDRESS_EXPECTED ", not '%s'",
                                 metrics_text);
-    return start(argv[0], argv + dashes + 1, &wishes, metrics_text != NULL ? &metrics : NULL);
+    return start(argv[0], argv + dashes + 1, &wishes, on_leak,
+                 metrics_text != NULL ? &metrics : NULL);
 }

@@ -58,17 +58,21 @@ static const command commands[] = {
     {
         .name = "doctor",
         .summary = "which kind of out-of-memory it is, and what gives the bytes back",
-        .usage = "usage: headroom doctor [FILE|-] [--card SIZE] [--torch VERSION] [--json]\n"
+        .usage = "usage: headroom doctor [FILE|-|--pid PID] [--card SIZE] [--torch VERSION]\n"
+                 "                       [--json]\n"
                  "\n"
                  "Reads an error message, a log with one in it, a log of steps with their memory,\n"
                  "or a PyTorch memory snapshot; sees for itself which it is; and says why memory\n"
                  "ran out and what to do, with the bytes that each remedy gives back. FILE is\n"
                  "standard input if it is '-' or missing: pipe a log into it; or, with '-', paste\n"
-                 "the error and end with Ctrl-D.\n"
+                 "the error and end with Ctrl-D. With --pid it looks at a job that runs, without\n"
+                 "stopping it.\n"
                  "\n"
                  "Exits with 1 if there is something to see.\n"
                  "\n"
                  "  --card SIZE       judge as if the card had SIZE, such as 24GiB, and no limit\n"
+                 "  --pid PID         of that process, which runs under 'headroom run' or with\n"
+                 "                    libheadroom, instead of a file\n"
                  "  --torch VERSION   replay by the rules of that version, such as 2.4\n"
                  "  --json            the diagnosis, as one JSON object\n",
         .run = command_doctor,
@@ -192,6 +196,8 @@ static const command commands[] = {
                  "                    none. Otherwise 100000, as far as that costs little time\n"
                  "  --metrics ADDR    serve metrics of its processes to Prometheus, at a port, or\n"
                  "                    an address and a port; 0 is a free port\n"
+                 "  --on-leak DO      if memory grows step after step: warn once, with the line;\n"
+                 "                    snapshot: keep one, too; stop: end the job, too\n"
                  "  --record FILE     save the whole history at the end, in FILE; of rank 3 in\n"
                  "                    FILE with .rank3 before its ending\n",
         .run = command_run,

@@ -25,6 +25,7 @@ void run_news_deinit(run_news *news)
         free(news->processes[i].file);
         free(news->processes[i].steps);
         free(news->processes[i].recording);
+        free(news->processes[i].snapshot);
         free(news->processes[i].note);
     }
     for (size_t i = 0; i < news->trouble_count; i++)
@@ -89,9 +90,9 @@ static void *grow(void *items, size_t count, size_t *capacity, size_t item_bytes
 
 static run_process *process_of(run_news *news, long id)
 {
-    for (size_t i = 0; i < news->process_count; i++)
-        if (news->processes[i].id == id)
-            return &news->processes[i];
+    const run_process *known = run_news_find(news, id);
+    if (known != NULL)
+        return &news->processes[known - news->processes];
     if (news->process_count == MOST_PROCESSES)
         return NULL;
     run_process *processes = grow(news->processes, news->process_count, &news->process_capacity,
@@ -142,6 +143,8 @@ static void take_of_process(run_news *news, run_process *process, const message 
         keep_text(&process->recording, given, "path");
     } else if (strcmp(given->kind, "recorded") == 0) {
         process->is_recorded = true;
+    } else if (strcmp(given->kind, "snapshot") == 0) {
+        keep_text(&process->snapshot, given, "path");
     } else if (strcmp(given->kind, "lost") == 0) {
         process->is_lost = true;
     }
@@ -180,6 +183,14 @@ const char *run_news_take(run_news *news, char *bytes, size_t size_bytes)
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
+
+const run_process *run_news_find(const run_news *news, long id)
+{
+    for (size_t i = 0; i < news->process_count; i++)
+        if (news->processes[i].id == id)
+            return &news->processes[i];
+    return NULL;
+}
 
 const run_process *run_news_first_failure(const run_news *news)
 {

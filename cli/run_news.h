@@ -12,6 +12,7 @@
  *   recording  path                                     where --record will write
  *   recorded   path                                     it is written
  *   lost                                                it is not; trouble says why
+ *   snapshot   path, steps                              one that was asked for: see run_leak.h
  *   trouble    text                                     something of ours did not work
  */
 #ifndef HEADROOM_CLI_RUN_NEWS_H
@@ -37,6 +38,7 @@ typedef struct run_process {
     char *file;              /* the snapshot; absolute */
     char *steps;             /* the step log */
     char *recording;         /* --record's file */
+    char *snapshot;          /* that was asked for; absolute */
     char *note;              /* what of the history was not kept, and why */
     bool is_recorded;
     bool is_lost;  /* it could not be recorded */
@@ -57,6 +59,9 @@ void run_news_deinit(run_news *news);
 /* Takes one message of `size_bytes`; bytes[size_bytes] must be writable. Answers the text of a
  * trouble that was not heard before, owned by `news`; NULL otherwise. */
 const char *run_news_take(run_news *news, char *bytes, size_t size_bytes);
+
+/* The process of that number; NULL: nothing was heard of it. */
+const run_process *run_news_find(const run_news *news, long id);
 
 /* The process to report first: one that ran out, or else one with an error about memory.
  * NULL: neither. */

@@ -6,6 +6,7 @@
  * examined, and where the second names a cause that the first cannot see, it comes first. */
 #include "run_report.h"
 
+#include <fcntl.h> /* pipe2's O_CLOEXEC */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 #include "headroom/doctor.h"
 #include "headroom/report.h"
+#include "headroom/units.h"
 
 #include "recording_command.h" /* recording_command_form, recording_command_output */
 
@@ -167,7 +169,8 @@ static int examine(const run_process *process)
     return result;
 }
 
-pid_t run_report_start(const run_process *process, const run_signals *signals)
+/* As fork(), for a child that examines something. */
+static pid_t fork_doctor(const run_signals *signals)
 {
     fflush(stderr);
     pid_t doctor = fork();
@@ -175,6 +178,16 @@ pid_t run_report_start(const run_process *process, const run_signals *signals)
         run_signals_restore(signals);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)!nice(10); /* the job may still be at work */
+    }
+    if (doctor < 0)
+        run_report_say("the doctor could not be started: no process to be had");
+    return doctor;
+}
+
+pid_t run_report_start(const run_process *process, const run_signals *signals)
+{
+    pid_t doctor = fork_doctor(signals);
+    if (doctor == 0) {
         /* Reports are written to standard output, and look as it is: a terminal, or not. */
         if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
             _exit(RUN_REPORT_FAILED);
@@ -182,9 +195,99 @@ pid_t run_report_start(const run_process *process, const run_signals *signals)
         fflush(stderr);
         _exit(result);
     }
-    if (doctor < 0)
-        run_report_say("the doctor could not be started: no process to be had");
     return doctor;
+}
+
+/* ---- a leak, while the job runs ---------------------------------------------------------------
+ */
+
+/* The line of what leaks, or else of what is kept for a backward pass that never comes. */
+static const char *place_of_leak(const hr_diagnosis *diagnosis)
+{
+    static const char *const kinds[] = {"leak", "kept-graph"};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        for (size_t i = 0; i < diagnosis->finding_count; i++)
+            if (strcmp(diagnosis->findings[i].kind, kinds[k]) == 0 &&
+                diagnosis->findings[i].where_count > 0)
+                return diagnosis->findings[i].where[0];
+    return "";
+}
+
+static int write_place(const char *snapshot, int to)
+{
+    hr_diagnosis *diagnosis = NULL;
+    if (hr_doctor_file(snapshot, NULL, &diagnosis) != HR_OK) {
+        run_report_say("the doctor cannot read the snapshot: %s", hr_last_error());
+        return RUN_REPORT_FAILED;
+    }
+    const char *place = place_of_leak(diagnosis);
+    size_t length = strnlen(place, RUN_REPORT_PLACE_BYTES - 1);
+    bool is_written = write(to, place, length) == (ssize_t)length;
+    hr_diagnosis_free(diagnosis);
+    return is_written ? RUN_REPORT_SAID : RUN_REPORT_FAILED;
+}
+
+pid_t run_report_start_place(const char *snapshot, const run_signals *signals, int *place_end)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return -1;
+    pid_t doctor = fork_doctor(signals);
+    if (doctor == 0) {
+        int result = write_place(snapshot, ends[1]);
+        fflush(stderr);
+        _exit(result);
+    }
+    close(ends[1]);
+    if (doctor < 0)
+        close(ends[0]);
+    else
+        *place_end = ends[0];
+    return doctor;
+}
+
+/* "; memory runs out at about step 1947, in about 30 min"; "" where it is not known. */
+static void write_end(const run_leak_news *leak, char *text, size_t capacity)
+{
+    char time[HR_DURATION_TEXT_BYTES];
+    uint64_t full_at_step = leak->outlook.full_at_step;
+    text[0] = '\0';
+    if (full_at_step == HR_LIVE_UNKNOWN)
+        return;
+    double steps = (double)(full_at_step - leak->outlook.last_step);
+    double seconds = steps * (double)leak->step_ns / 1e9;
+    bool has_time = leak->step_ns != HR_LIVE_UNKNOWN && seconds < 1e9;
+    snprintf(text, capacity, "; memory runs out at about step %llu%s%s",
+             (unsigned long long)full_at_step, has_time ? ", in about " : "",
+             has_time ? hr_format_duration((uint64_t)seconds, time) : "");
+}
+
+void run_report_leak(const run_leak_news *leak, const char *place, size_t other_count,
+                     const char *kept)
+{
+    char pace[HR_SIZE_TEXT_BYTES], rank[32] = "", end[128], others[64] = "";
+    bool is_ranked = leak->rank >= 0;
+    if (is_ranked)
+        snprintf(rank, sizeof rank, " (rank %d)", leak->rank);
+    if (other_count > 0)
+        snprintf(others, sizeof others, ", and %zu other %s%s", other_count,
+                 is_ranked ? "rank" : "process",
+                 other_count == 1 ? ""
+                 : is_ranked      ? "s"
+                                  : "es");
+    write_end(leak, end, sizeof end);
+    run_report_say("a leak: process %ld%s%s: GPU %d's memory grows by %s per step%s", leak->process,
+                   rank, others, leak->device,
+                   hr_format_size((uint64_t)leak->outlook.bytes_per_step, pace), end);
+    if (place[0] != '\0')
+        run_report_say("what grows is allocated at %s", place);
+    if (kept == NULL)
+        return;
+    fputs("headroom: the snapshot is ", stderr);
+    print_path(kept);
+    fputs("\n  Next:\n    headroom doctor ", stderr);
+    print_path(kept);
+    fputc('\n', stderr);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

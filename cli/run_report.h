@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h> /* pid_t */
 
+#include "headroom/watch.h"
+
 #include "run_news.h"
 #include "run_signals.h"
 
@@ -24,6 +26,33 @@ __attribute__((format(printf, 1, 2))) void run_report_say(const char *format, ..
 /* Starts the doctor on what is known of `process`. Its process, or -1: it could not be started, and
  * that is said. */
 pid_t run_report_start(const run_process *process, const run_signals *signals);
+
+/* ---- a leak, while the job runs ---------------------------------------------------------------
+ */
+
+#define RUN_REPORT_PLACE_BYTES 512 /* "train.py:152 main", its zero included */
+
+/* What is known of a leak. */
+typedef struct run_leak_news {
+    long process;
+    int rank; /* -1 = none */
+    int device;
+    char program[HR_JOB_TEXT_BYTES];
+    hr_job_outlook outlook;
+    uint64_t step_ns; /* HR_LIVE_UNKNOWN */
+} run_leak_news;
+
+/* Starts a doctor who looks in a snapshot for the line that leaks, and writes it, if there is one,
+ * to the pipe whose other end is `*place_end`: the caller's to close. Its process, or -1: it could
+ * not be started. */
+pid_t run_report_start_place(const char *snapshot, const run_signals *signals, int *place_end);
+
+/* The warning. `place` may be "", `kept` (the snapshot) NULL. `other_count`: processes that leak
+ * besides. */
+void run_report_leak(const run_leak_news *leak, const char *place, size_t other_count,
+                     const char *kept);
+
+/* ---- after a failure ------------------------------------------------------------------------- */
 
 /* What follows the doctor's report: the files, what to do with them, and the other processes that
  * ran out, unless they are still writing theirs. */

@@ -18,8 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "arguments.h" /* arguments_read_number */
 #include "metrics_site.h"
+#include "run_leak.h"
+#include "run_limits.h"
 #include "run_news.h"
 #include "run_python.h"
 #include "run_report.h"
@@ -45,6 +46,7 @@ typedef struct job {
     bool is_python;         /* the command, or what it became, as far as we can see */
     bool has_said_closed;   /* that it cannot be entered */
     uint64_t look_again_ms; /* 0 = not */
+    run_leak guard;
     doctor_stage stage;
     pid_t doctor;
     uint64_t failure_ms; /* when the first failure was told; 0 = none */
@@ -197,6 +199,8 @@ static void reap(job *watched)
         } else if (changed == watched->doctor && !WIFSTOPPED(status)) {
             watched->doctor = -1;
             end_doctor(watched, status);
+        } else if (!WIFSTOPPED(status) && run_leak_reap(&watched->guard, changed)) {
+            continue; /* the guard attends to it */
         } else if (changed == watched->signals.witness && !WIFSTOPPED(status)) {
             watched->signals.witness = -1;
         }
@@ -204,15 +208,6 @@ static void reap(job *watched)
 }
 
 /* ---- the doctor ------------------------------------------------------------------------------ */
-
-static uint64_t time_from(const char *variable, uint64_t usual_seconds)
-{
-    enum { MOST_SECONDS = 86400 };
-    uint64_t seconds;
-    if (!arguments_read_number(getenv(variable), &seconds) || seconds > MOST_SECONDS)
-        seconds = usual_seconds;
-    return seconds * 1000;
-}
 
 static void call_doctor(job *watched, uint64_t now_ms)
 {
@@ -223,7 +218,7 @@ static void call_doctor(job *watched, uint64_t now_ms)
     }
     watched->doctor = run_report_start(first, &watched->signals);
     watched->doctor_limit_ms =
-        now_ms + time_from("HEADROOM_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
+        now_ms + run_limit_ms("HEADROOM_RUN_DOCTOR_SECONDS", DOCTOR_LIMIT_SECONDS);
     watched->stage = DOCTOR_AT_WORK;
     if (watched->doctor < 0) {
         watched->stage = DOCTOR_DONE;
@@ -312,18 +307,22 @@ static int time_to_wait_ms(job *watched)
         wait_ms = sooner(wait_ms, report_due_ms(watched), now_ms);
     if (watched->stage == DOCTOR_AT_WORK)
         wait_ms = sooner(wait_ms, watched->doctor_limit_ms, now_ms);
+    if (run_leak_due_ms(&watched->guard) != 0)
+        wait_ms = sooner(wait_ms, run_leak_due_ms(&watched->guard), now_ms);
     return wait_ms;
 }
 
 static void follow_job(job *watched)
 {
-    while (!watched->is_over || watched->stage != DOCTOR_DONE) {
+    while (!watched->is_over || watched->stage != DOCTOR_DONE ||
+           run_leak_is_at_work(&watched->guard)) {
         struct pollfd doors[] = {
             {.fd = watched->signals.signal_file, .events = POLLIN},
             {.fd = watched->signals.witness_pipe, .events = POLLIN}, /* -1 is passed over */
             {.fd = watched->options->folder->socket, .events = POLLIN},
         };
         (void)poll(doors, sizeof doors / sizeof doors[0], time_to_wait_ms(watched));
+        bool was_over = watched->is_over;
         run_signals_news signals = run_signals_read(&watched->signals);
         if (signals.has_child_changed)
             reap(watched);
@@ -333,6 +332,8 @@ static void follow_job(job *watched)
             look_at_job(watched);
         }
         /* What ends the job is not meant for the report about it; what comes after its end is. */
+        run_leak_attend(&watched->guard, &watched->news, &watched->signals, watched->process,
+                        watched->is_over, signals.is_asked_to_end && was_over);
         attend_to_doctor(watched, signals.is_asked_to_end && watched->stage == DOCTOR_AT_WORK);
     }
 }
@@ -394,7 +395,8 @@ int run_watch(char **command, const run_watch_options *options)
         return could_not_start(command[0], reason);
     }
     run_news_init(&watched.news);
-    watched.report_after_ms = time_from("HEADROOM_RUN_REPORT_SECONDS", REPORT_AFTER_SECONDS);
+    run_leak_begin(&watched.guard, options->on_leak, options->folder);
+    watched.report_after_ms = run_limit_ms("HEADROOM_RUN_REPORT_SECONDS", REPORT_AFTER_SECONDS);
     int exit_status = follow(&watched, command);
     end_metrics(&watched);
     run_news_deinit(&watched.news);

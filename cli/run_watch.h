@@ -12,6 +12,7 @@ typedef struct run_metrics {
     serve_address address;
     serve_doors doors; /* run_watch() closes them */
 } run_metrics;
+#include "run_leak.h"
 
 /* `headroom run` could not start the command: what env, nohup and timeout end with, too. */
 enum { EXIT_COULD_NOT_START = 125, EXIT_SIGNAL_BASE = 128 };
@@ -20,6 +21,7 @@ typedef struct run_watch_options {
     const run_folder *folder; /* the environment has been set for it */
     bool has_record;          /* --record was given */
     run_metrics *metrics;     /* NULL: --metrics was not given */
+    run_leak_mode on_leak;    /* --on-leak */
 } run_watch_options;
 
 /* Starts `command` (ended by NULL, found in PATH), waits for it, and reports what it and its

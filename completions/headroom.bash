@@ -47,7 +47,7 @@ _headroom() {
     help) _headroom_words "$word" "$commands"; return ;;
     demo) _headroom_words "$word" 'techniques --help --json --summary'; return ;;
     diff) options='--help --json --stacks --top' ;;
-    doctor) options='--card --help --json --torch' ;;
+    doctor) options='--card --help --json --pid --torch' ;;
     exporter) options='--help --listen' ;;
     plan) options='--accumulation --attention --batch --batch-now --card --checkpointing --from --fsdp
         --generate --gpus --help --image --inference --json --keep-graph --list --lora --loss-chunks --master-weights
@@ -56,7 +56,7 @@ _headroom() {
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;
     report) options='--help --json --output --top --torch' ;;
-    run) options='--allocator --help --history --metrics --record' ;;
+    run) options='--allocator --help --history --metrics --on-leak --record' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
     tune) options='--card --device --help --json --torch' ;;
     verify) options='--expect --help --json --torch' ;;
@@ -72,10 +72,11 @@ _headroom() {
         [[ $command == plan ]] && cards+=" $(_headroom_listed cards)"
         _headroom_words "$word" "$cards"
         ;;
-    --conf | --device | --history | --top) ;;
+    --conf | --device | --history | --pid | --top) ;;
     --listen | --metrics) _headroom_words "$word" '0 17470 127.0.0.1:17470 0.0.0.0:17470' ;;
     --accumulation | --batch | --generate | --gpus | --image | --lora | --loss-chunks | --qlora | --seq) ;;
     --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
+    --on-leak) _headroom_words "$word" 'warn snapshot stop' ;;
     --offload) _headroom_words "$word" 'optimizer weights' ;;
     --optimizer) _headroom_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit' ;;
     --precision) _headroom_words "$word" 'fp32 tf32 amp-bf16 amp-fp16 bf16 fp16' ;;

@@ -84,7 +84,7 @@ typedef struct hr_part {
 
 /* One conclusion, with its evidence. Kinds: the verdicts that name a cause ("fragmentation",
  * "leak", "kept-graph", "stranded", "outside", "capped", ...), and "gradients-held", "held-over",
- * "peak", "near-limit", "warning". */
+ * "peak", "near-limit", "input-bound", "warning". */
 typedef struct hr_finding {
     const char *kind;
     const char *title;        /* one sentence */
@@ -119,9 +119,11 @@ typedef struct hr_diagnosis {
     uint64_t error_count;         /* reports of running out of memory that were found */
     const char *const *reasoning; /* how the verdict came about, step by step */
     size_t reasoning_count;
-    hr_memory_numbers numbers;  /* at the failure; of a run that did not fail, at its peak */
+    hr_memory_numbers numbers;  /* at the failure; of a run that did not fail, at its peak; of one
+                                   that is running, now */
     const hr_finding *findings; /* the cause first */
     size_t finding_count;
+    bool is_running; /* the diagnosis is of a job that runs: see hr_doctor_job(), watch.h */
 } hr_diagnosis;
 
 typedef struct hr_doctor_options {

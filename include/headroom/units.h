@@ -26,6 +26,13 @@ HR_API HR_MUST_CHECK hr_status hr_parse_size(const char *text, uint64_t *size_by
 /* Writes "1024 bytes", "512.00 MiB" or "1.50 GiB", as PyTorch does, and returns `text`. */
 HR_API char *hr_format_size(uint64_t size_bytes, char text[HR_SIZE_TEXT_BYTES]);
 
+/* Room for the longest that hr_format_duration() writes, its zero included. */
+#define HR_DURATION_TEXT_BYTES 32
+
+/* Writes "45 s", "12 min", "2 h 10 min" or "3 d 4 h": two units at the most, the rest cut off; and
+ * returns `text`. */
+HR_API char *hr_format_duration(uint64_t seconds, char text[HR_DURATION_TEXT_BYTES]);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,7 +7,8 @@
  * Results are owned by the library: read-only, freed with the function named beside them. What is
  * not known is HR_LIVE_UNKNOWN, never a guess.
  *
- * Link with -lheadroom-analysis. Reading order: hr_jobs_read(), hr_job, hr_job_device. */
+ * Link with -lheadroom-analysis. Reading order: hr_jobs_read(), hr_job, hr_job_device; then
+ * hr_doctor_job(). */
 #ifndef HEADROOM_WATCH_H
 #define HEADROOM_WATCH_H
 
@@ -74,6 +75,7 @@ typedef struct hr_jobs {
     size_t job_count;
     size_t stale_count;   /* pages of ended processes, removed or left to their owner */
     size_t refused_count; /* files with the name of a page that are none, or not ours to read */
+    const char *folder;   /* that was read */
 } hr_jobs;
 
 /* Reads every page of this user in `folder`; NULL is HEADROOM_LIVE_DIR, or /dev/shm. No pages is no
@@ -111,6 +113,25 @@ HR_API bool hr_job_is_of_run(const hr_job *job, const char *run);
 #define HR_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 HR_API HR_MUST_CHECK hr_status hr_jobs_metrics(const hr_jobs *jobs, const char *run,
                                                const hr_output *output);
+
+/* Nanoseconds that a step takes, by the later half of the log; HR_LIVE_UNKNOWN. */
+HR_API uint64_t hr_job_step_ns(const hr_job_device *device);
+
+#define HR_JOB_INPUT_BOUND_SHARE 0.2 /* of the time of its steps: a job that waits for input */
+
+/* Of the time of its steps, what was spent waiting for input, 0 to 1; below 0: not known. */
+HR_API double hr_job_input_share(const hr_job_device *device);
+
+/* The doctor's verdict on a job that runs: from its page, without a word to the job. Of several
+ * devices the one that leaks fastest is judged, or else the one that holds most. The numbers are of
+ * now; `card_bytes` of the options takes the place of the card and of its limit. `options` may be
+ * NULL. Free with hr_diagnosis_free().
+ *
+ * HR_ERR_UNSUPPORTED   the page is of a headroom whose pages this one cannot read
+ * HR_ERR_NOT_READY     the page did not hold still
+ * HR_ERR_INVALID_ARGUMENT, HR_ERR_BAD_SETTING, HR_ERR_HOST_MEMORY */
+HR_API HR_MUST_CHECK hr_status hr_doctor_job(const hr_job *job, const hr_doctor_options *options,
+                                             hr_diagnosis **out);
 
 #ifdef __cplusplus
 }

@@ -137,3 +137,18 @@ char *hr_format_size(uint64_t size_bytes, char text[HR_SIZE_TEXT_BYTES])
 {
     return hr__format_size(size_bytes, text);
 }
+
+char *hr_format_duration(uint64_t seconds, char text[HR_DURATION_TEXT_BYTES])
+{
+    uint64_t minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
+    if (minutes == 0)
+        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " s", seconds);
+    else if (hours == 0)
+        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " min", minutes);
+    else if (days == 0)
+        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " h %" PRIu64 " min", hours,
+                 minutes % 60);
+    else
+        snprintf(text, HR_DURATION_TEXT_BYTES, "%" PRIu64 " d %" PRIu64 " h", days, hours % 24);
+    return text;
+}

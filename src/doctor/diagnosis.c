@@ -252,6 +252,7 @@ hr_status hr__diagnosis_finish(hr__diagnosis_draft *draft, hr_diagnosis **out)
         .numbers = draft->numbers,
         .findings = findings,
         .finding_count = draft->finding_count,
+        .is_running = draft->is_running,
     };
     made->arena = draft->arena;
     hr__arena_init(&draft->arena, HR__ARENA_NO_LIMIT);

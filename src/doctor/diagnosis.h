@@ -44,6 +44,7 @@ typedef struct hr__diagnosis_draft {
     hr_verdict verdict; /* UNKNOWN until someone says */
     hr_confidence confidence;
     hr_doctor_source source;
+    bool is_running; /* of a job that runs */
     const char *sentence;
     uint64_t error_count;
     hr_memory_numbers numbers; /* all unknown */

@@ -241,7 +241,7 @@ static hr_status diagnose(hr__byte_source *source, bool may_be_recording,
     return diagnose_text(source, options, draft);
 }
 
-static hr_status check_options(const hr_doctor_options **options)
+hr_status hr__doctor_check_options(const hr_doctor_options **options)
 {
     static const hr_doctor_options defaults = {.struct_size = sizeof defaults};
     if (*options == NULL)
@@ -257,8 +257,7 @@ static hr_status check_options(const hr_doctor_options **options)
                : HR_OK;
 }
 
-/* Finishes a draft, or throws it away. */
-static hr_status settle(hr_status status, hr__diagnosis_draft *draft, hr_diagnosis **out)
+hr_status hr__doctor_settle(hr_status status, hr__diagnosis_draft *draft, hr_diagnosis **out)
 {
     if (status != HR_OK) {
         hr__diagnosis_deinit(draft);
@@ -271,7 +270,7 @@ hr_status hr_doctor_file(const char *path, const hr_doctor_options *options, hr_
 {
     if (path == NULL || out == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a path and a place for the diagnosis");
-    HR__TRY(check_options(&options));
+    HR__TRY(hr__doctor_check_options(&options));
     hr__progress_bridge bridge = {options->progress, options->progress_context};
     hr__byte_source_options source_options = hr__progress_options(&bridge);
     hr__byte_source *source = NULL;
@@ -281,7 +280,7 @@ hr_status hr_doctor_file(const char *path, const hr_doctor_options *options, hr_
     hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
     hr_status status = diagnose(source, true, options, &draft);
     hr__byte_source_close(source);
-    return settle(status, &draft, out);
+    return hr__doctor_settle(status, &draft, out);
 }
 
 hr_status hr_doctor_text(const char *text, size_t size_bytes, const hr_doctor_options *options,
@@ -289,7 +288,7 @@ hr_status hr_doctor_text(const char *text, size_t size_bytes, const hr_doctor_op
 {
     if ((text == NULL && size_bytes != 0) || out == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a text and a place for the diagnosis");
-    HR__TRY(check_options(&options));
+    HR__TRY(hr__doctor_check_options(&options));
     hr__byte_source *source = NULL;
     HR__TRY(hr__byte_source_open_memory(text != NULL ? text : "", size_bytes, NULL, &source));
 
@@ -297,7 +296,7 @@ hr_status hr_doctor_text(const char *text, size_t size_bytes, const hr_doctor_op
     hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
     hr_status status = diagnose(source, false, options, &draft);
     hr__byte_source_close(source);
-    return settle(status, &draft, out);
+    return hr__doctor_settle(status, &draft, out);
 }
 
 hr_status hr__text_scan_diagnose(hr__text_scan *scan, const hr_doctor_options *options,
@@ -315,8 +314,8 @@ hr_status hr_doctor_recording(const hr_recording *recording, const hr_doctor_opt
     if (recording == NULL || out == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "expected a recording and a place for the diagnosis");
-    HR__TRY(check_options(&options));
+    HR__TRY(hr__doctor_check_options(&options));
     hr__diagnosis_draft draft;
     hr__diagnosis_init(&draft, HR_SOURCE_RECORDING);
-    return settle(hr__doctor_recording(recording, options, &draft), &draft, out);
+    return hr__doctor_settle(hr__doctor_recording(recording, options, &draft), &draft, out);
 }

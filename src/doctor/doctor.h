@@ -1,6 +1,7 @@
 /* doctor.h - what the files of this folder share.
  *
- * doctor.c looks at what it was given and calls one of three: text.c (an error in a text),
+ * doctor.c looks at what it was given (a running job has a door of its own, watch/job_doctor.c) and
+ * calls one of three: text.c (an error in a text),
  * step_log.c (a log of steps), recording.c. The last collects what every cause needs in one *case*,
  * asks the causes one after the other (failure, kept_graph, leak, stranded, fragmentation, held,
  * peak: a file each), of which every one adds its findings to the draft and leaves in the case what
@@ -23,6 +24,12 @@
 #include "format/error_text.h"
 #include "format/step_log.h"
 
+/* What every door of the doctor's does first, NULL being the defaults, and last: finish the draft,
+ * or throw it away where `status` is a failure. */
+HR_MUST_CHECK hr_status hr__doctor_check_options(const hr_doctor_options **options);
+HR_MUST_CHECK hr_status hr__doctor_settle(hr_status status, hr__diagnosis_draft *draft,
+                                          hr_diagnosis **out);
+
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* `card_bytes` of the options takes the place of the card in the text, and drops its limit. */
@@ -41,6 +48,10 @@ typedef struct hr__growth {
 /* `growth` may be NULL. */
 HR_MUST_CHECK hr_status hr__doctor_steps(const hr__step_log *log, const hr_doctor_options *options,
                                          hr__diagnosis_draft *draft, hr__growth *growth);
+
+/* Is much of what is reserved idle? A quarter of it against a peak of what was allocated, which
+ * proves it; half of it between steps, which may be what the steps need. HR_UNKNOWN is a no. */
+bool hr__doctor_is_much_idle(uint64_t reserved_bytes, uint64_t allocated_bytes, bool is_peak);
 
 /* Would the request have been served without `held_bytes` that should not be there, `idle_bytes` of
  * the allocator's helping, and are they no trifle beside what is live? HR_UNKNOWN is no objection.

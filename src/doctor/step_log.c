@@ -252,9 +252,10 @@ static void conclude_leak(steps_case *judged)
 {
     const hr__trend *trend = &judged->trend;
     const char *clause = hr__diagnosis_text(
-        judged->draft, "A leak%s: %s by %s per %s up to the end of the log, from %s to %s",
+        judged->draft, "A leak%s: %s by %s per %s up to %s, from %s to %s",
         which_of_several(judged), growth_of(judged), size_of(judged, trend->bytes_per_step),
-        per_step(judged), level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes));
+        per_step(judged), judged->draft->is_running ? "now" : "the end of the log",
+        level_of(judged, trend->from_bytes), level_of(judged, trend->to_bytes));
     if (judged->growth != NULL)
         *judged->growth = (hr__growth){
             .is_leak = true,
@@ -342,14 +343,17 @@ static void conclude_too_short(steps_case *judged)
 
 /* ---- reserved bytes -------------------------------------------------------------------------- */
 
-/* Much reserved and idle: a quarter of it against a peak, which proves it; half of it between
- * steps, which may be what the steps need. */
+bool hr__doctor_is_much_idle(uint64_t reserved_bytes, uint64_t allocated_bytes, bool is_peak)
+{
+    return reserved_bytes != HR_UNKNOWN && allocated_bytes < reserved_bytes &&
+           reserved_bytes - allocated_bytes >= reserved_bytes / (is_peak ? 4 : 2);
+}
+
 static void look_at_reserved(steps_case *judged)
 {
     uint64_t reserved = judged->last_reserved_bytes, allocated = judged->last_bytes;
     bool is_peak = judged->log->is_peak;
-    if (reserved == HR_UNKNOWN || reserved <= allocated ||
-        reserved - allocated < reserved / (is_peak ? 4 : 2))
+    if (!hr__doctor_is_much_idle(reserved, allocated, is_peak))
         return;
     uint64_t idle = reserved - allocated;
     hr__finding_draft *finding = hr__diagnosis_add(
@@ -493,11 +497,16 @@ static void note_what_was_read(steps_case *judged)
     const hr__step_log *log = judged->log;
     if (log->point_count == 0)
         return;
-    hr__diagnosis_reason(judged->draft,
-                         "A step log (%s): %" PRIu64 " lines with %s, from %s %s to %s.", log->form,
-                         log->found_count, memory_name(judged), per_step(judged),
-                         count_of(judged, log->points[0].step),
-                         count_of(judged, log->points[log->point_count - 1].step));
+    if (judged->draft->is_running)
+        hr__diagnosis_reason(judged->draft, "Of its steps %zu are kept, from %s to %s.",
+                             log->point_count, count_of(judged, log->points[0].step),
+                             count_of(judged, log->points[log->point_count - 1].step));
+    else
+        hr__diagnosis_reason(judged->draft,
+                             "A step log (%s): %" PRIu64 " lines with %s, from %s %s to %s.",
+                             log->form, log->found_count, memory_name(judged), per_step(judged),
+                             count_of(judged, log->points[0].step),
+                             count_of(judged, log->points[log->point_count - 1].step));
     if (judged->rank_count > 1)
         hr__diagnosis_reason(judged->draft,
                              "There are %zu ranks or devices; %s rank %d is looked at here.",

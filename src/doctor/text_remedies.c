@@ -266,7 +266,7 @@ static void add_outside_evidence(const hr__text_case *given, hr__finding_draft *
                              "cuDNN, other libraries); other processes hold %s.",
                              hr__text_size(given, own), hr__text_size(given, outside - own));
     } else {
-        hr__finding_evidence(finding, "Whose it is the message does not say: other processes, or "
+        hr__finding_evidence(finding, "Whose it is, is not said: other processes, or "
                                       "this one's context and libraries.");
     }
     if (given->report->other_process_count != 0 &&

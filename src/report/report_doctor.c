@@ -119,13 +119,14 @@ static void say_file(hr__report *report, const char *file, size_t size_bytes)
 /* "Verdict: fragmentation, high confidence, from a log: train.log" */
 static void say_what_it_is_from(hr__report *report, const hr_diagnosis *diagnosis)
 {
-    const char *source = diagnosis->source == HR_SOURCE_STEPS
+    const char *source = diagnosis->is_running ? "running job"
+                         : diagnosis->source == HR_SOURCE_STEPS
                              ? "step log"
                              : hr_doctor_source_name(diagnosis->source);
     const char *file = text_or_nothing(report->form.file);
     char first_of[64] = "", line[160];
     hr__byte_buffer shown;
-    if (diagnosis->error_count > 1)
+    if (diagnosis->error_count > 1 && !diagnosis->is_running)
         snprintf(first_of, sizeof first_of, "the first of %.40s in ",
                  hr__counted_text(diagnosis->error_count, "failure").text);
     snprintf(line, sizeof line, "Verdict: %s, %s confidence, from %sa %s%s",

@@ -53,6 +53,7 @@ typedef enum moment {
     MOMENT_OTHER_CARD,       /* the failure of a text, on a card on which there is none */
     MOMENT_PEAK,             /* of live bytes */
     MOMENT_SNAPSHOT,         /* the only one that the file has */
+    MOMENT_NOW,              /* of a running job */
     MOMENT_COUNT
 } moment;
 
@@ -72,6 +73,8 @@ static const struct {
                      "held by the allocator then, in no use", "held by the allocator then"},
     [MOMENT_SNAPSHOT] = {", when the snapshot was taken", "the request",
                          "held by the allocator, in no use", "held by the allocator"},
+    [MOMENT_NOW] = {", now", "the request", "held by the allocator, in no use now",
+                    "held by the allocator"},
 };
 
 static bool is_known(uint64_t bytes)
@@ -83,6 +86,8 @@ static moment moment_of(const hr_diagnosis *diagnosis)
 {
     const bool has_request = is_known(diagnosis->numbers.tried_bytes);
     const bool has_error = diagnosis->error_count > 0;
+    if (diagnosis->is_running)
+        return MOMENT_NOW;
     switch (diagnosis->source) {
     case HR_SOURCE_RECORDING: /* what failed in it need not fail on the card that was asked about */
         if (has_request)

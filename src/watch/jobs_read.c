@@ -307,7 +307,10 @@ hr_status hr_jobs_read(const char *folder, hr_jobs **out)
     }
     list->result = (hr_jobs){.read_ns = hr__clock_monotonic_ns(), .jobs = list->jobs};
     hr__arena_init(&list->arena, HR__ARENA_NO_LIMIT);
-    hr_status status = read_folder(list, directory, folder);
+    list->result.folder = hr__arena_copy(&list->arena, folder, strlen(folder));
+    hr_status status = list->result.folder != NULL
+                           ? read_folder(list, directory, folder)
+                           : hr__fail_host_memory(strlen(folder) + 1, "the name of a folder");
     (void)closedir(directory);
     if (status != HR_OK) {
         hr_jobs_free(&list->result);

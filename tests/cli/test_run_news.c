@@ -41,6 +41,21 @@ static void a_failure_is_kept_with_its_numbers_and_files(void **state)
     run_news_deinit(&news);
 }
 
+static void a_snapshot_that_was_asked_for_is_no_failure(void **state)
+{
+    (void)state;
+    run_news news;
+    run_news_init(&news);
+    assert_null(run_news_find(&news, 12));
+    TAKE(&news, "snapshot\0pid=12\0path=/run/leak-12.pickle\0steps=/run/leak-12.steps.jsonl");
+    TAKE(&news, "snapshot\0pid=13");
+    assert_string_equal(run_news_find(&news, 12)->snapshot, "/run/leak-12.pickle");
+    assert_null(run_news_find(&news, 12)->file);
+    assert_null(run_news_find(&news, 13)->snapshot);
+    assert_null(run_news_first_failure(&news));
+    run_news_deinit(&news);
+}
+
 static void the_process_that_failed_first_comes_first_whoever_was_heard_of_before(void **state)
 {
     (void)state;
@@ -94,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_is_kept_with_its_numbers_and_files),
+        cmocka_unit_test(a_snapshot_that_was_asked_for_is_no_failure),
         cmocka_unit_test(the_process_that_failed_first_comes_first_whoever_was_heard_of_before),
         cmocka_unit_test(a_trouble_is_told_once),
         cmocka_unit_test(what_is_no_message_is_ignored),

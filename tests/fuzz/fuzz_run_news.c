@@ -33,12 +33,14 @@ static void check(const run_news *news, size_t message_count)
     const run_process *first = run_news_first_failure(news);
     must(news->process_count <= message_count && news->trouble_count <= message_count);
     must(news->failure_count <= news->process_count);
+    must(run_news_find(news, -1) == NULL);
     must(run_news_later_failures(news) <= message_count);
     must(first == NULL ||
          (first >= news->processes && first < news->processes + news->process_count));
     must(news->failure_count == 0 || (first != NULL && first->failure_number == 1));
     for (size_t i = 0; i < news->process_count; i++) {
         must(news->processes[i].id > 0 && news->processes[i].rank >= -1);
+        must(run_news_find(news, news->processes[i].id) == &news->processes[i]);
         for (size_t k = 0; k < i; k++)
             must(news->processes[k].id != news->processes[i].id);
     }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "headroom/units.h"
 #include "support/cmocka_here.h"
 
 #define KIB (UINT64_C(1) << 10)
@@ -163,6 +164,19 @@ static void what_does_not_fit_64_bits_is_refused(void **state)
     assert_read("17179869183.999999999GiB", 17179869183 * GIB + 1073741822);
 }
 
+static void durations_have_two_units_at_the_most(void **state)
+{
+    (void)state;
+    char text[HR_DURATION_TEXT_BYTES];
+    assert_string_equal(hr_format_duration(0, text), "0 s");
+    assert_string_equal(hr_format_duration(59, text), "59 s");
+    assert_string_equal(hr_format_duration(60, text), "1 min");
+    assert_string_equal(hr_format_duration(3599, text), "59 min");
+    assert_string_equal(hr_format_duration(7805, text), "2 h 10 min");
+    assert_string_equal(hr_format_duration(86400 + 3600 * 3 - 1, text), "1 d 2 h");
+    assert_string_equal(hr_format_duration(UINT64_MAX, text), "213503982334601 d 7 h");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +188,7 @@ int main(void)
         cmocka_unit_test(fractions_are_exact_and_cut_to_whole_bytes),
         cmocka_unit_test(what_is_no_size_is_refused),
         cmocka_unit_test(what_does_not_fit_64_bits_is_refused),
+        cmocka_unit_test(durations_have_two_units_at_the_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
