@@ -43,8 +43,7 @@ void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folde
 
 static bool is_of_run(const run_leak *guard, const hr_job *job)
 {
-    return job->state == HR_JOB_RUNNING &&
-           strncmp(job->run, guard->folder->path, HR_JOB_TEXT_BYTES - 1) == 0;
+    return job->state == HR_JOB_RUNNING && hr_job_is_of_run(job, guard->folder->path);
 }
 
 /* Who dies first comes first; where nobody knows, who grows faster. */

@@ -302,10 +302,10 @@ hr_status hr_doctor_text(const char *text, size_t size_bytes, const hr_doctor_op
 hr_status hr__text_scan_diagnose(hr__text_scan *scan, const hr_doctor_options *options,
                                  hr__text_facts *facts, hr_diagnosis **out)
 {
-    HR__TRY(check_options(&options));
+    HR__TRY(hr__doctor_check_options(&options));
     hr__diagnosis_draft draft;
     hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
-    return settle(judge_text(scan, options, &draft, facts), &draft, out);
+    return hr__doctor_settle(judge_text(scan, options, &draft, facts), &draft, out);
 }
 
 hr_status hr_doctor_recording(const hr_recording *recording, const hr_doctor_options *options,

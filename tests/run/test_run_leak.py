@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_run_leak.py PROGRAM LIVE_JOB [unittest arguments] - the leak guard of `headroom run`.
 
-The job is live_job.c, which has a page whose steps grow and answers as Python would when it is asked
+The job is leaking_job.c, which has a page whose steps grow and answers as Python would when it is asked
 for a snapshot. A guard looks once a second: so all runs are started at once, and each test looks at
 one of them. A method's name is the sentence that is true when it passes.
 """

@@ -1,4 +1,4 @@
-/* live_job.c - a job with a page, as its tests want it: live_job NAME=VALUE...
+/* leaking_job.c - a job with a page, as its tests want it: leaking_job NAME=VALUE...
  *
  *   FIELD=N       a value of device 0, by its name in live.h; `1.FIELD=N` of device 1
  *   made=N        makes N steps, beginning with `live_bytes`
@@ -38,7 +38,7 @@ typedef struct order {
 
 __attribute__((noreturn)) static void give_up(const char *what, const char *why)
 {
-    fprintf(stderr, "live_job: %s: %s\n", what, why);
+    fprintf(stderr, "leaking_job: %s: %s\n", what, why);
     exit(9);
 }
 
