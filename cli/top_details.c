@@ -106,8 +106,7 @@ static void add_work(fact_list *facts, const top_row *row, const uint64_t *value
 static void add_process(fact_list *facts, const top_row *row)
 {
     const hr_job *job = row->row->job;
-    if (row->row->process_bytes != HR_LIVE_UNKNOWN)
-        add_size(facts, "process", row->row->process_bytes);
+    add_size(facts, "process", row->row->process_bytes);
     add_size(facts, "unseen", row->figures.unseen_bytes);
     if (job == NULL)
         return;

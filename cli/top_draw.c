@@ -227,12 +227,34 @@ static void draw_titles(const top_screen *screen, const top_state *state, int li
     }
 }
 
+/* Where in a list that is longer than the window this is, at the end of the titles. */
+static void draw_position(const top_screen *screen, const top_state *state, int line)
+{
+    char text[48];
+    size_t count = state->rows.count, end = state->first + state->page_rows;
+    if (state->page_rows >= count || screen->columns < NARROW_COLUMNS)
+        return;
+    snprintf(text, sizeof text, "%zu-%zu of %zu", state->first + 1, end < count ? end : count,
+             count);
+    int columns = (int)strlen(text);
+    top_screen_put(screen, line, screen->columns - columns, columns, TOP_BAND, text);
+}
+
+/* What a note is about stands out by name; the numbers stay quiet. */
+static top_style style_of_cell(const top_row *row, top_column column, bool is_selected)
+{
+    if (is_selected)
+        return TOP_SELECTED;
+    if (column == TOP_PROGRAM || column == TOP_NOTE || row->row->job == NULL)
+        return top_row_style(row);
+    return column == TOP_TREND ? TOP_GREEN : TOP_PLAIN;
+}
+
 static void draw_row(const top_screen *screen, const top_state *state, int line, const top_row *row,
                      bool is_selected)
 {
     char cell[TOP_CELL_BYTES];
     int at = 0;
-    top_style whole = is_selected ? TOP_SELECTED : top_row_style(row);
     if (is_selected)
         top_screen_fill(screen, line, TOP_SELECTED);
     for (top_column column = 0; column < TOP_COLUMN_COUNT; column++) {
@@ -243,10 +265,8 @@ static void draw_row(const top_screen *screen, const top_state *state, int line,
             top_trend_text(row, screen->has_utf8, cell);
         else
             top_column_cell(column, row, cell);
-        top_style style = whole;
-        if (column == TOP_TREND && whole == TOP_PLAIN)
-            style = TOP_GREEN;
-        draw_cell(screen, line, at, width, top_column_is_text(column), style, cell);
+        draw_cell(screen, line, at, width, top_column_is_text(column),
+                  style_of_cell(row, column, is_selected), cell);
         at += (int)width + 1;
     }
 }
@@ -363,6 +383,7 @@ void top_draw(top_screen *screen, top_state *state)
         state->layout = top_columns_fit(&state->rows, (unsigned)screen->columns);
         draw_titles(screen, state, line);
         int below = draw_rows(screen, state, line + 1, screen->lines - 2);
+        draw_position(screen, state, line);
         draw_picture(screen, state, below + 1, screen->lines - 2);
         draw_sentence(screen, state, screen->lines - 2);
     }

@@ -26,9 +26,15 @@ static bool is_stand_in(const hr_job_device *device)
     return strcmp(device->name, "simulated") == 0 || strcmp(device->name, "host") == 0;
 }
 
+/* A part of a GPU (MIG) is called "NVIDIA A100 MIG 1g.5gb" by CUDA. */
 static bool name_agrees(const hr_gpu *gpu, const hr_job_device *device)
 {
-    return gpu->name[0] == '\0' || device->name[0] == '\0' || strcmp(gpu->name, device->name) == 0;
+    size_t length = strlen(gpu->name);
+    if (length == 0 || device->name[0] == '\0')
+        return true;
+    const char *rest = device->name + length;
+    return strncmp(gpu->name, device->name, length) == 0 &&
+           (*rest == '\0' || strncmp(rest, " MIG ", 5) == 0);
 }
 
 static const hr_gpu *gpu_with_process(const hr__machine_parts *parts, long process)

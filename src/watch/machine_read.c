@@ -157,6 +157,9 @@ static hr_status read_all(reading *machine, const char *folder)
         return hr__fail_host_memory(most * sizeof *rows, "the rows of a machine");
     machine->result.row_count = hr__machine_join(&parts, rows);
     machine->result.rows = rows;
+    for (size_t i = 0; i < machine->result.row_count; i++)
+        if (rows[i].command[0] == '\0') /* a page that does not say, or cannot be read */
+            hr__process_command(rows[i].process, rows[i].command);
     return HR_OK;
 }
 

@@ -137,6 +137,19 @@ static void the_only_gpu_of_that_name_is_it_whatever_the_environment(void **stat
     assert_int_equal(joined_gpu(&scene), 1);
 }
 
+static void a_part_of_a_gpu_is_on_that_gpu_and_a_longer_name_is_another(void **state)
+{
+    made_scene scene;
+    (void)state;
+    set_scene(&scene);
+    see_process(&scene, 1, 17, 500);
+    scene.devices[0] = made_up_device(0, "H200 MIG 1g.5gb");
+    assert_int_equal(joined_gpu(&scene), 1);
+    scene.devices[0] = made_up_device(0, "H200 Ti");
+    join(&scene);
+    assert_int_equal(scene.rows[1].place, HR_ROW_ON_UNKNOWN_GPU);
+}
+
 static void a_gpu_of_another_name_is_never_it(void **state)
 {
     made_scene scene;
@@ -243,6 +256,7 @@ int main(void)
         cmocka_unit_test(the_variable_names_gpus_by_number_and_by_uuid),
         cmocka_unit_test(numbers_mean_nothing_where_the_orders_may_differ),
         cmocka_unit_test(the_only_gpu_of_that_name_is_it_whatever_the_environment),
+        cmocka_unit_test(a_part_of_a_gpu_is_on_that_gpu_and_a_longer_name_is_another),
         cmocka_unit_test(a_gpu_of_another_name_is_never_it),
         cmocka_unit_test(stand_ins_are_on_no_gpu),
         cmocka_unit_test(a_job_of_two_devices_has_a_row_on_each_with_its_own_bytes),

@@ -66,6 +66,17 @@ static void without_nvml_there_are_jobs_and_no_gpus(void **state)
     hr_machine_free(machine);
 }
 
+static void a_page_without_a_program_has_its_command_by_proc(void **state)
+{
+    const hr_live_identity nobody = {.struct_size = sizeof nobody, .rank = -1, .local_rank = -1};
+    (void)state;
+    assert_ok(hr_live_page_create(folder, &nobody, &page));
+    hr_machine *machine = read_machine();
+    assert_string_equal(machine->jobs->jobs[0].program, "");
+    assert_non_null(strstr(machine->rows[0].command, "unit_machine_read"));
+    hr_machine_free(machine);
+}
+
 static void a_folder_that_is_not_there_is_an_error(void **state)
 {
     hr_machine *machine = NULL;
@@ -81,6 +92,7 @@ static int without_nvml(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_nvml_there_are_jobs_and_no_gpus, make_page,
                                         remove_page),
+        cmocka_unit_test_teardown(a_page_without_a_program_has_its_command_by_proc, remove_page),
         cmocka_unit_test(a_folder_that_is_not_there_is_an_error),
     };
     setenv("HEADROOM_NVML", "/nowhere/libnvidia-ml.so", 1);
