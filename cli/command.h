@@ -42,6 +42,7 @@ int command_replay(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_stats(int argc, char **argv);
+int command_top(int argc, char **argv);
 int command_tune(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_view(int argc, char **argv);

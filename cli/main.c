@@ -221,6 +221,22 @@ static const command commands[] = {
         .run = command_stats,
     },
     {
+        .name = "top",
+        .summary = "GPUs and jobs as they are now: who holds what, and who leaks",
+        .usage =
+            "usage: headroom top [PID] [--interval SECONDS] [--once] [--json]\n"
+            "\n"
+            "Shows the GPUs of this machine and the processes on them; of those that run with\n"
+            "headroom also what is live, reserved and idle, the trend, the time of a step,\n"
+            "what waits for input and what leaks. With PID: the details of that process. On\n"
+            "the screen, h is for help and q ends it.\n"
+            "\n"
+            "  --interval SECONDS   look again after so long; otherwise 1\n"
+            "  --once               no screen: one table, as text\n"
+            "  --json               no screen: the numbers, as one JSON object\n",
+        .run = command_top,
+    },
+    {
         .name = "tune",
         .summary = "the allocator settings with which a recording fits a card",
         .usage =

@@ -30,11 +30,21 @@ _headroom_policies() {
     compopt -o nospace 2>/dev/null
 }
 
+# The processes with a page, by the names of those: headroom-live-USER-PROCESS-...
+_headroom_jobs() {
+    local page
+    for page in "${HEADROOM_LIVE_DIR:-/dev/shm}"/headroom-live-*; do
+        page=${page##*/headroom-live-}
+        page=${page#*-}
+        [[ ${page%%-*} != *[!0-9]* ]] && echo "${page%%-*}"
+    done
+}
+
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' index
     local versions='1.6 1.7 1.8 1.9 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 2.8 2.9 2.10 2.11 2.12 2.13 2.14 2.15'
     local cards='8GiB 12GiB 16GiB 24GiB 32GiB 40GiB 48GiB 80GiB'
-    local commands='demo diff doctor exporter help plan replay report run stats tune verify view' options=''
+    local commands='demo diff doctor exporter help plan replay report run stats top tune verify view' options=''
     COMPREPLY=()
     for ((index = 1; index < COMP_CWORD; index++)); do
         if [[ ${COMP_WORDS[index]} != -* ]]; then
@@ -58,6 +68,7 @@ _headroom() {
     report) options='--help --json --output --top --torch' ;;
     run) options='--allocator --help --history --metrics --on-leak --record' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
+    top) options='--help --interval --json --once' ;;
     tune) options='--card --device --help --json --torch' ;;
     verify) options='--expect --help --json --torch' ;;
     view) options='--help --no-what-if --output --serve --torch' ;;
@@ -72,7 +83,7 @@ _headroom() {
         [[ $command == plan ]] && cards+=" $(_headroom_listed cards)"
         _headroom_words "$word" "$cards"
         ;;
-    --conf | --device | --history | --pid | --top) ;;
+    --conf | --device | --history | --interval | --pid | --top) ;;
     --listen | --metrics) _headroom_words "$word" '0 17470 127.0.0.1:17470 0.0.0.0:17470' ;;
     --accumulation | --batch | --generate | --gpus | --image | --lora | --loss-chunks | --qlora | --seq) ;;
     --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
@@ -88,6 +99,8 @@ _headroom() {
     *)
         if [[ $word == -* ]]; then
             _headroom_words "$word" "$options"
+        elif [[ $command == top ]]; then
+            _headroom_words "$word" "$(_headroom_jobs)"
         else
             _headroom_files "$word"
         fi

@@ -1,5 +1,5 @@
-/* report.h - what analysis.h, doctor.h, plan.h and ranks.h found, as text for people or as JSON
- * for programs.
+/* report.h - what analysis.h, doctor.h, plan.h, ranks.h and watch.h found, as text for people or as
+ * JSON for programs.
  *
  * JSON is one object on one line, with "schema": 1; what is not known is null; sizes are bytes. Its
  * fields are documented in the manual page of the command of the same name, and stay.
@@ -16,6 +16,7 @@
 #include "headroom/output.h" /* hr_output: where it goes */
 #include "headroom/plan.h"
 #include "headroom/ranks.h"
+#include "headroom/watch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,6 +73,46 @@ HR_API HR_MUST_CHECK hr_status hr_report_doctor(const hr_diagnosis *diagnosis,
 /* `form->file` is the folder, as its user wrote it: the commands to type begin with it. */
 HR_API HR_MUST_CHECK hr_status hr_report_ranks(const hr_ranks_report *report,
                                                const hr_report_form *form, const hr_output *output);
+
+/* ---- a machine ------------------------------------------------------------------------------- */
+
+/* What is worth saying of a row of a machine. */
+typedef enum hr_row_note_kind {
+    HR_NOTE_OTHER_VERSION,
+    HR_NOTE_BUSY,
+    HR_NOTE_LEAK,
+    HR_NOTE_OUT_OF_MEMORY,
+    HR_NOTE_RETRIES,
+    HR_NOTE_SILENT,
+    HR_NOTE_INPUT_BOUND,
+    HR_NOTE_SPILLED,
+    HR_NOTE_IDLE,
+    HR_NOTE_KIND_COUNT
+} hr_row_note_kind;
+
+typedef struct hr_row_note {
+    hr_row_note_kind kind;
+    bool is_urgent; /* it will end the job, or tells of an end */
+    char word[24];  /* "leak: full in 812", for a table; ASCII */
+    char text[128]; /* the same as a sentence, without a full stop; ASCII */
+} hr_row_note;
+
+/* Fills in what applies, most urgent first, and returns how many. Nothing in them is from a page
+ * but numbers. */
+HR_API size_t hr_row_notes(const hr_machine_row *row, const hr_job_figures *figures,
+                           hr_row_note notes[HR_NOTE_KIND_COUNT]);
+
+/* GPUs, jobs and other processes at the time of `now`, with the rates since `before`, which may be
+ * NULL. Only what belongs to `process`, unless that is 0. */
+HR_API HR_MUST_CHECK hr_status hr_report_top(const hr_machine *before, const hr_machine *now,
+                                             long process, const hr_report_form *form,
+                                             const hr_output *output);
+
+/* Copies `text` fit to be shown: '?' for what would steer a terminal, for bytes that are no
+ * character and, without `has_utf8`, for what is not ASCII; cut at `most_columns` or where `out`
+ * is full. Returns the columns it takes. */
+HR_API size_t hr_show_text(const char *text, bool has_utf8, size_t most_columns, char *out,
+                           size_t out_bytes);
 
 #ifdef __cplusplus
 }

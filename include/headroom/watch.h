@@ -7,8 +7,11 @@
  * Results are owned by the library: read-only, freed with the function named beside them. What is
  * not known is HR_LIVE_UNKNOWN, never a guess.
  *
+ * A machine is more than its jobs: the GPUs, by the driver's management library (NVML), and the
+ * processes on them that have no page. hr_machine_read() joins the three.
+ *
  * Link with -lheadroom-analysis. Reading order: hr_jobs_read(), hr_job, hr_job_device; then
- * hr_doctor_job(). */
+ * hr_doctor_job(), hr_jobs_metrics(); hr_machine_read(), hr_machine_row, hr_job_figures_find(). */
 #ifndef HEADROOM_WATCH_H
 #define HEADROOM_WATCH_H
 
@@ -132,6 +135,81 @@ HR_API double hr_job_input_share(const hr_job_device *device);
  * HR_ERR_INVALID_ARGUMENT, HR_ERR_BAD_SETTING, HR_ERR_HOST_MEMORY */
 HR_API HR_MUST_CHECK hr_status hr_doctor_job(const hr_job *job, const hr_doctor_options *options,
                                              hr_diagnosis **out);
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+/* A GPU, as NVML tells it. */
+typedef struct hr_gpu {
+    int index; /* that of nvidia-smi */
+    char name[HR_JOB_TEXT_BYTES];
+    char uuid[HR_JOB_TEXT_BYTES];
+    char pci_bus_id[HR_JOB_TEXT_BYTES];
+    uint64_t utilisation_percent; /* HR_LIVE_UNKNOWN, as all that follow */
+    uint64_t total_bytes;
+    uint64_t used_bytes;
+    uint64_t free_bytes;
+    uint64_t job_live_bytes; /* of used: what jobs with a page use ... */
+    uint64_t job_idle_bytes; /* ... what their allocators hold besides ... */
+    uint64_t other_bytes;    /* ... and the rest: other processes, contexts, libraries */
+} hr_gpu;
+
+/* Where a row's memory is. */
+typedef enum hr_row_place {
+    HR_ROW_ON_GPU,
+    HR_ROW_ON_UNKNOWN_GPU, /* of a job: on one of several, and nothing tells which */
+    HR_ROW_ON_NO_GPU       /* the simulated device, the host device, or none yet */
+} hr_row_place;
+
+/* A device of a job; or a process on a GPU that has no page; or a job that tells no device. */
+typedef struct hr_machine_row {
+    long process;
+    hr_row_place place;
+    const hr_gpu *gpu;               /* NULL unless HR_ROW_ON_GPU */
+    const hr_job *job;               /* NULL: no page */
+    const hr_job_device *device;     /* NULL: no page, or nothing in it */
+    char command[HR_JOB_TEXT_BYTES]; /* by its page, or by /proc; "" = not known; any bytes */
+    uint64_t process_bytes;          /* of the GPU's memory, by NVML; HR_LIVE_UNKNOWN */
+} hr_machine_row;
+
+typedef struct hr_machine {
+    uint64_t read_ns; /* monotonic */
+    const hr_jobs *jobs;
+    const hr_gpu *gpus;
+    size_t gpu_count;
+    const char *gpu_trouble;    /* why none is known; NULL: NVML answered */
+    const hr_machine_row *rows; /* by GPU, then those without; of one place by process */
+    size_t row_count;
+} hr_machine;
+
+/* Reads the jobs of `folder` (as hr_jobs_read()), the GPUs and their processes. A machine without
+ * NVML has no GPUs. Which of them a job's device is: by the driver's list of processes and the
+ * job's CUDA_VISIBLE_DEVICES, and by name. HR_ERR_FILE, HR_ERR_HOST_MEMORY. */
+HR_API HR_MUST_CHECK hr_status hr_machine_read(const char *folder, hr_machine **out);
+HR_API void hr_machine_free(hr_machine *machine); /* NULL does nothing */
+
+/* What a row comes to; shares and rates that are not finite are not known. */
+typedef struct hr_job_figures {
+    double allocations_per_second;
+    double retries_per_second;
+    double driver_share; /* of the time, spent taking memory from the driver or giving it */
+    double steps_per_second;
+    double step_seconds;
+    double input_wait_share; /* of a step */
+    bool is_input_bound;     /* more than a fifth of it */
+    uint64_t idle_bytes;     /* reserved, and not live */
+    double idle_share;       /* of reserved */
+    uint64_t
+        unseen_bytes;   /* of the process's GPU memory, not its allocator's: context, libraries */
+    uint64_t silent_ns; /* since its page changed; HR_LIVE_UNKNOWN */
+    bool is_silent;     /* for longer than 5 s */
+    hr_job_outlook outlook; /* all zero and HR_LIVE_UNKNOWN without a device */
+} hr_job_figures;
+
+/* `row` is one of `now`. Rates are those between the two readings, of the same process and device;
+ * `before` may be NULL. Where no step ended in between, the time of a step is the run's average.
+ * HR_ERR_HOST_MEMORY. */
+HR_API HR_MUST_CHECK hr_status hr_job_figures_find(const hr_machine *before, const hr_machine *now,
+                                                   const hr_machine_row *row, hr_job_figures *out);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,11 @@
-/* nvml_load.c - asks NVML for the processes on a GPU, and reads the answer with care.
+/* nvml_load.c - asks NVML for GPUs and the processes on them, and reads the answers with care.
  *
- * The care is about the answer's layout. An entry is documented with 24 bytes, but the same symbol,
- * nvmlDeviceGetComputeRunningProcesses_v3, wrote 32 bytes an entry in the drivers 535.43 to 535.86
- * and was seen with 16 elsewhere (https://github.com/XuehaiPan/nvitop/pull/79 and 226). Believing
- * the header would mean memory written past its end, inside someone's training job. So each entry
- * gets room for the largest layout, the room is painted beforehand, and how far the paint is gone
- * tells the layout. pid and memory come first in all of them. */
+ * The care is about the layout of a list of processes. An entry is documented with 24 bytes, but
+ * the same symbol, nvmlDeviceGetComputeRunningProcesses_v3, wrote 32 bytes an entry in the drivers
+ * 535.43 to 535.86 and was seen with 16 elsewhere (https://github.com/XuehaiPan/nvitop/pull/79 and
+ * 226). Believing the header would mean memory written past its end, inside someone's training job.
+ * So each entry gets room for the largest layout, the room is painted beforehand, and how far the
+ * paint is gone tells the layout. pid and memory come first in all of them. */
 #include "device/nvml_load.h"
 
 #include <stdio.h>
@@ -37,6 +37,21 @@ typedef struct process_entry {
 } process_entry;
 _Static_assert(sizeof(process_entry) == 16, "nvmlProcessInfo_v1_t");
 
+typedef struct pci_info {
+    char legacy_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+} pci_info;
+_Static_assert(sizeof(pci_info) == 68, "nvmlPciInfo_t");
+
+typedef struct utilisation_rates {
+    unsigned gpu_percent, memory_percent;
+} utilisation_rates; /* nvmlUtilization_t */
+
+typedef struct memory_info {
+    unsigned long long total_bytes, free_bytes, used_bytes;
+} memory_info; /* nvmlMemory_t */
+
 enum {
     DOCUMENTED_ENTRY_BYTES = 24, /* nvmlProcessInfo_v2_t */
     LARGEST_ENTRY_BYTES = 32,
@@ -54,7 +69,23 @@ enum {
       (const char *id, nvml_device *device))                                                       \
     X(nvmlDeviceGetComputeRunningProcesses, "nvmlDeviceGetComputeRunningProcesses_v3",             \
       "nvmlDeviceGetComputeRunningProcesses_v2", true, nvml_result,                                \
-      (nvml_device device, unsigned *count, void *entries))
+      (nvml_device device, unsigned *count, void *entries))                                        \
+    X(nvmlDeviceGetGraphicsRunningProcesses, "nvmlDeviceGetGraphicsRunningProcesses_v3",           \
+      "nvmlDeviceGetGraphicsRunningProcesses_v2", false, nvml_result,                              \
+      (nvml_device device, unsigned *count, void *entries))                                        \
+    X(nvmlDeviceGetCount, "nvmlDeviceGetCount_v2", NULL, false, nvml_result, (unsigned *count))    \
+    X(nvmlDeviceGetHandleByIndex, "nvmlDeviceGetHandleByIndex_v2", NULL, false, nvml_result,       \
+      (unsigned index, nvml_device *device))                                                       \
+    X(nvmlDeviceGetPciInfo, "nvmlDeviceGetPciInfo_v3", NULL, false, nvml_result,                   \
+      (nvml_device device, pci_info * info))                                                       \
+    X(nvmlDeviceGetName, "nvmlDeviceGetName", NULL, false, nvml_result,                            \
+      (nvml_device device, char *name, unsigned name_bytes))                                       \
+    X(nvmlDeviceGetUUID, "nvmlDeviceGetUUID", NULL, false, nvml_result,                            \
+      (nvml_device device, char *uuid, unsigned uuid_bytes))                                       \
+    X(nvmlDeviceGetUtilizationRates, "nvmlDeviceGetUtilizationRates", NULL, false, nvml_result,    \
+      (nvml_device device, utilisation_rates * rates))                                             \
+    X(nvmlDeviceGetMemoryInfo, "nvmlDeviceGetMemoryInfo", NULL, false, nvml_result,                \
+      (nvml_device device, memory_info * info))
 
 typedef struct nvml_library {
 #define POINTER(name, newest, fallback, is_required, result, parameters) result(*name) parameters;
@@ -154,10 +185,12 @@ static void store_entries(const unsigned char *room, size_t room_bytes, size_t f
     }
 }
 
-hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries, size_t capacity,
-                             size_t *count)
+/* One of NVML's two lists. */
+typedef nvml_result (*list_function)(nvml_device device, unsigned *count, void *entries);
+
+static hr_status list_processes(const char *pci_bus_id, list_function list, const char *call,
+                                hr_process_memory *entries, size_t capacity, size_t *count)
 {
-    HR__TRY(require_nvml());
     nvml_device device = NULL;
     nvml_result result = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id, &device);
     if (result != NVML_SUCCESS)
@@ -173,7 +206,7 @@ hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries,
         memset(room, PAINT, room_bytes);
 
         unsigned found = wanted;
-        result = nvml.nvmlDeviceGetComputeRunningProcesses(device, &found, room);
+        result = list(device, &found, room);
         if (result == NVML_SUCCESS && found <= wanted) {
             store_entries(room, room_bytes, found, entries, capacity);
             *count = found;
@@ -181,10 +214,97 @@ hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries,
         hr__host_free(room);
         wanted = found + FIRST_CAPACITY;
     }
+    return result == NVML_SUCCESS ? HR_OK : refusal(result, call, pci_bus_id);
+}
+
+hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries, size_t capacity,
+                             size_t *count)
+{
+    HR__TRY(require_nvml());
+    return list_processes(pci_bus_id, nvml.nvmlDeviceGetComputeRunningProcesses,
+                          "nvmlDeviceGetComputeRunningProcesses", entries, capacity, count);
+}
+
+hr_status hr__nvml_graphics_processes(const char *pci_bus_id, hr_process_memory *entries,
+                                      size_t capacity, size_t *count)
+{
+    HR__TRY(require_nvml());
+    if (nvml.nvmlDeviceGetGraphicsRunningProcesses == NULL)
+        return hr__fail(HR_ERR_UNSUPPORTED, "this NVML does not tell who draws with a GPU");
+    return list_processes(pci_bus_id, nvml.nvmlDeviceGetGraphicsRunningProcesses,
+                          "nvmlDeviceGetGraphicsRunningProcesses", entries, capacity, count);
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+hr_status hr__nvml_gpu_count(unsigned *count)
+{
+    HR__TRY(require_nvml());
+    if (nvml.nvmlDeviceGetCount == NULL || nvml.nvmlDeviceGetHandleByIndex == NULL ||
+        nvml.nvmlDeviceGetPciInfo == NULL)
+        return hr__fail(HR_ERR_UNSUPPORTED, "this NVML does not tell which GPUs there are");
+    unsigned found = 0;
+    nvml_result result = nvml.nvmlDeviceGetCount(&found);
     if (result != NVML_SUCCESS)
-        return refusal(result, "nvmlDeviceGetComputeRunningProcesses", pci_bus_id);
+        return refusal(result, "nvmlDeviceGetCount", "");
+    *count = found;
     return HR_OK;
 }
+
+/* What a GPU will not tell stays unknown. */
+static void ask_texts(nvml_device device, hr__nvml_gpu *gpu)
+{
+    if (nvml.nvmlDeviceGetName == NULL ||
+        nvml.nvmlDeviceGetName(device, gpu->name, sizeof gpu->name) != NVML_SUCCESS)
+        gpu->name[0] = '\0';
+    if (nvml.nvmlDeviceGetUUID == NULL ||
+        nvml.nvmlDeviceGetUUID(device, gpu->uuid, sizeof gpu->uuid) != NVML_SUCCESS)
+        gpu->uuid[0] = '\0';
+    gpu->name[sizeof gpu->name - 1] = gpu->uuid[sizeof gpu->uuid - 1] = '\0';
+}
+
+static void ask_numbers(nvml_device device, hr__nvml_gpu *gpu)
+{
+    utilisation_rates rates;
+    memory_info memory;
+    if (nvml.nvmlDeviceGetUtilizationRates != NULL &&
+        nvml.nvmlDeviceGetUtilizationRates(device, &rates) == NVML_SUCCESS)
+        gpu->utilisation_percent = rates.gpu_percent;
+    if (nvml.nvmlDeviceGetMemoryInfo != NULL &&
+        nvml.nvmlDeviceGetMemoryInfo(device, &memory) == NVML_SUCCESS) {
+        gpu->total_bytes = memory.total_bytes;
+        gpu->used_bytes = memory.used_bytes;
+        gpu->free_bytes = memory.free_bytes;
+    }
+}
+
+hr_status hr__nvml_gpu_read(unsigned index, hr__nvml_gpu *out)
+{
+    unsigned count = 0;
+    HR__TRY(hr__nvml_gpu_count(&count));
+    char subject[24];
+    snprintf(subject, sizeof subject, "GPU %u of %u", index, count);
+    nvml_device device = NULL;
+    nvml_result result = nvml.nvmlDeviceGetHandleByIndex(index, &device);
+    if (result != NVML_SUCCESS)
+        return refusal(result, "nvmlDeviceGetHandleByIndex", subject);
+    pci_info pci = {.bus_id = ""};
+    result = nvml.nvmlDeviceGetPciInfo(device, &pci);
+    if (result != NVML_SUCCESS)
+        return refusal(result, "nvmlDeviceGetPciInfo", subject);
+    *out = (hr__nvml_gpu){
+        .utilisation_percent = UINT64_MAX,
+        .total_bytes = UINT64_MAX,
+        .used_bytes = UINT64_MAX,
+        .free_bytes = UINT64_MAX,
+    };
+    snprintf(out->pci_bus_id, sizeof out->pci_bus_id, "%.31s", pci.bus_id);
+    ask_texts(device, out);
+    ask_numbers(device, out);
+    return HR_OK;
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
 
 hr_status hr__nvml_driver_version(char *out, size_t out_bytes)
 {

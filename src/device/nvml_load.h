@@ -1,4 +1,4 @@
-/* nvml_load.h - who uses a GPU's memory, as NVIDIA's management library tells it.
+/* nvml_load.h - GPUs, and who uses their memory, as NVIDIA's management library tells it.
  *
  * The CUDA driver knows only its own process. NVML (libnvidia-ml) sees every process, but counts
  * devices in its own order and knows nothing of CUDA_VISIBLE_DEVICES; the PCI bus id is the name
@@ -11,6 +11,7 @@
 #define HR_DEVICE_NVML_LOAD_H
 
 #include <stddef.h> /* size_t */
+#include <stdint.h> /* uint64_t */
 
 #include "headroom/device.h" /* hr_process_memory, hr_status */
 
@@ -26,6 +27,25 @@
  * HR_ERR_HOST_MEMORY */
 HR_MUST_CHECK hr_status hr__nvml_processes(const char *pci_bus_id, hr_process_memory *entries,
                                            size_t capacity, size_t *count);
+
+/* The same for processes that draw. */
+HR_MUST_CHECK hr_status hr__nvml_graphics_processes(const char *pci_bus_id,
+                                                    hr_process_memory *entries, size_t capacity,
+                                                    size_t *count);
+
+/* A GPU at one instant; UINT64_MAX and "" are not known. */
+typedef struct hr__nvml_gpu {
+    char name[96];
+    char uuid[96]; /* "GPU-..." */
+    char pci_bus_id[32];
+    uint64_t utilisation_percent; /* of the last moments, in which it was busy */
+    uint64_t total_bytes, used_bytes, free_bytes;
+} hr__nvml_gpu;
+
+/* How many there are, by NVML's count: that of nvidia-smi. Failures as above; HR_ERR_DEVICE of one
+ * that has fallen off the bus. */
+HR_MUST_CHECK hr_status hr__nvml_gpu_count(unsigned *count);
+HR_MUST_CHECK hr_status hr__nvml_gpu_read(unsigned index, hr__nvml_gpu *out);
 
 /* The driver's version as users know it, "580.95.05". HR_ERR_UNSUPPORTED as above. */
 HR_MUST_CHECK hr_status hr__nvml_driver_version(char *out, size_t out_bytes);

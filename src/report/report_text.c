@@ -65,17 +65,28 @@ static bool is_dangerous(uint32_t character)
            character == HR__UTF8_INVALID;
 }
 
+/* The character at `bytes` as it is to be shown, and in `*length` how many bytes it took. */
+static const char *shown_character(const char *bytes, size_t size_bytes, bool has_utf8,
+                                   size_t *length, size_t *shown_bytes)
+{
+    uint32_t character = 0;
+    *length = hr__utf8_next(bytes, size_bytes, &character);
+    *shown_bytes = 1;
+    if (character == '\n' || character == '\t')
+        return " ";
+    if (is_dangerous(character) || (character > 0x7E && !has_utf8))
+        return "?";
+    *shown_bytes = *length;
+    return bytes;
+}
+
 void hr__show(const hr__report *report, hr__byte_buffer *out, const char *bytes, size_t size_bytes)
 {
     for (size_t at = 0; at < size_bytes;) {
-        uint32_t character = 0;
-        size_t length = hr__utf8_next(bytes + at, size_bytes - at, &character);
-        if (character == '\n' || character == '\t')
-            hr__append_bytes(out, " ", 1);
-        else if (is_dangerous(character) || (character > 0x7E && !report->form.has_utf8))
-            hr__append_bytes(out, "?", 1);
-        else
-            hr__append_bytes(out, bytes + at, length);
+        size_t length, shown_bytes;
+        const char *shown = shown_character(bytes + at, size_bytes - at, report->form.has_utf8,
+                                            &length, &shown_bytes);
+        hr__append_bytes(out, shown, shown_bytes);
         at += length;
     }
 }
@@ -121,6 +132,27 @@ size_t hr__bytes_within(const char *bytes, size_t size_bytes, size_t most_column
         at += length;
     }
     return at;
+}
+
+size_t hr_show_text(const char *text, bool has_utf8, size_t most_columns, char *out,
+                    size_t out_bytes)
+{
+    size_t size_bytes = text != NULL ? strlen(text) : 0, used_bytes = 0, columns = 0;
+    for (size_t at = 0; at < size_bytes;) {
+        size_t length, shown_bytes;
+        const char *shown =
+            shown_character(text + at, size_bytes - at, has_utf8, &length, &shown_bytes);
+        size_t wider = columns + hr__columns_of(shown, shown_bytes);
+        if (wider > most_columns || used_bytes + shown_bytes >= out_bytes)
+            break;
+        memcpy(out + used_bytes, shown, shown_bytes);
+        used_bytes += shown_bytes;
+        columns = wider;
+        at += length;
+    }
+    if (out_bytes > 0)
+        out[used_bytes] = '\0';
+    return columns;
 }
 
 void hr__append_spaces(hr__byte_buffer *buffer, size_t count)

@@ -24,6 +24,7 @@ static int forget_orders(void **state)
     unsetenv("FAKE_CUDA_FAIL");
     unsetenv("FAKE_NVML_PROCESSES");
     unsetenv("FAKE_NVML_ENTRY_BYTES");
+    unsetenv("FAKE_NVML_LIST");
     hr__host_memory_fail_at(0);
     return 0;
 }
@@ -71,6 +72,32 @@ static int with_an_nvml_that_does_not_start(void)
     };
     setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
     setenv("FAKE_CUDA_FAIL", "nvmlInit_v2=4", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* ---- an NVML that tells less ----------------------------------------------------------------- */
+
+static void an_older_library_tells_processes_and_no_gpus(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    unsigned gpu_count = 77;
+    hr__nvml_gpu gpu;
+    assert_ok(hr__nvml_processes(USED_DEVICE, NULL, 0, &count));
+    assert_int_equal(count, 3);
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_graphics_processes(USED_DEVICE, NULL, 0, &count));
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_gpu_count(&gpu_count));
+    assert_status(HR_ERR_UNSUPPORTED, hr__nvml_gpu_read(0, &gpu));
+    assert_int_equal(gpu_count, 77);
+    assert_int_equal(count, 3);
+}
+
+static int with_an_older_nvml(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_older_library_tells_processes_and_no_gpus),
+    };
+    setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER_OLD, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
@@ -176,6 +203,54 @@ static void the_drivers_version_is_told(void **state)
     assert_string_equal(version, "580.00.fake");
 }
 
+static void gpus_are_counted_and_told_with_their_memory(void **state)
+{
+    (void)state;
+    unsigned count = 77;
+    hr__nvml_gpu gpu;
+    setenv("FAKE_NVML_LIST", "1:17:4096", 1);
+    assert_ok(hr__nvml_gpu_count(&count));
+    assert_int_equal(count, FAKE_CUDA_DEVICES);
+    assert_ok(hr__nvml_gpu_read(1, &gpu));
+    assert_string_equal(gpu.name, "Fake GPU");
+    assert_string_equal(gpu.uuid, "GPU-1111");
+    assert_int_equal(gpu.utilisation_percent, 3);
+    assert_int_equal(gpu.total_bytes, FAKE_CUDA_TOTAL_BYTES);
+    assert_int_equal(gpu.used_bytes, FAKE_NVML_SYSTEM_BYTES + 4096);
+    assert_int_equal(gpu.free_bytes, gpu.total_bytes - gpu.used_bytes);
+    hr_process_memory entry;
+    size_t process_count = 0;
+    assert_ok(hr__nvml_processes(gpu.pci_bus_id, &entry, 1, &process_count));
+    assert_int_equal(process_count, 1);
+    assert_int_equal(entry.pid, 17);
+    assert_int_equal(entry.used_bytes, 4096);
+    assert_ok(hr__nvml_graphics_processes(gpu.pci_bus_id, &entry, 1, &process_count));
+    assert_int_equal(process_count, 0);
+}
+
+static void what_a_gpu_does_not_tell_is_unknown_and_one_that_is_not_there_is_an_error(void **state)
+{
+    (void)state;
+    hr__nvml_gpu gpu;
+    static const char *const calls[] = {"nvmlDeviceGetName=3", "nvmlDeviceGetUUID=3",
+                                        "nvmlDeviceGetUtilizationRates=3",
+                                        "nvmlDeviceGetMemoryInfo=3"};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        setenv("FAKE_CUDA_FAIL", calls[i], 1);
+        assert_ok(hr__nvml_gpu_read(0, &gpu));
+        assert_true((gpu.name[0] == '\0') == (i == 0));
+        assert_true((gpu.uuid[0] == '\0') == (i == 1));
+        assert_true((gpu.utilisation_percent == UINT64_MAX) == (i == 2));
+        assert_true((gpu.total_bytes == UINT64_MAX) == (i == 3));
+        assert_string_equal(gpu.pci_bus_id, USED_DEVICE);
+    }
+    setenv("FAKE_CUDA_FAIL", "nvmlDeviceGetPciInfo_v3=15", 1);
+    assert_status(HR_ERR_DEVICE, hr__nvml_gpu_read(0, &gpu));
+    unsetenv("FAKE_CUDA_FAIL");
+    assert_status(HR_ERR_DEVICE, hr__nvml_gpu_read(FAKE_CUDA_DEVICES, &gpu));
+    assert_last_error_has("nvmlDeviceGetHandleByIndex(GPU 2 of 2)");
+}
+
 static int with_nvml(void)
 {
 #define WITH_ORDERS_FORGOTTEN(test) cmocka_unit_test_teardown(test, forget_orders)
@@ -187,6 +262,9 @@ static int with_nvml(void)
         WITH_ORDERS_FORGOTTEN(a_list_that_never_stops_growing_is_given_up),
         WITH_ORDERS_FORGOTTEN(a_lack_of_host_memory_leaves_the_outputs_alone),
         cmocka_unit_test(the_drivers_version_is_told),
+        WITH_ORDERS_FORGOTTEN(gpus_are_counted_and_told_with_their_memory),
+        WITH_ORDERS_FORGOTTEN(
+            what_a_gpu_does_not_tell_is_unknown_and_one_that_is_not_there_is_an_error),
     };
     setenv("HEADROOM_NVML", HR_FAKE_CUDA_DRIVER, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -211,6 +289,7 @@ int main(void)
     int failures = 0;
     failures += in_a_process_of_its_own(without_nvml);
     failures += in_a_process_of_its_own(with_an_nvml_that_does_not_start);
+    failures += in_a_process_of_its_own(with_an_older_nvml);
     failures += in_a_process_of_its_own(with_nvml);
     return failures != 0;
 }

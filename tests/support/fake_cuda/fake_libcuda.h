@@ -14,6 +14,9 @@
  *   FAKE_CUDA_BUSY_MS=50             work still runs for so long, whoever waits for a device
  *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
  *   FAKE_NVML_ENTRY_BYTES=32         the layout of NVML's entries; 24 if not set
+ *   FAKE_NVML_LIST=0:17:4096,1:9:1   instead: process 17 has 4096 bytes of GPU 0, and so on
+ *   FAKE_NVML_NAME="NVIDIA H200"     of both GPUs; "Fake GPU" if not set
+ *   FAKE_NVML_TOTAL=1000000          their memory
  *
  * Compiled with FAKE_CUDA_OLD it is a driver from before CUDA 10: no virtual memory, no captures,
  * older names where we know a fallback. */
@@ -28,7 +31,8 @@ enum {
 };
 #define FAKE_CUDA_TOTAL_BYTES ((size_t)4 << 30)
 #define FAKE_CUDA_GRANULARITY_BYTES ((size_t)2 << 20)
-#define FAKE_NVML_OWN_BYTES ((size_t)100 << 20) /* the first process: the one that asks */
+#define FAKE_NVML_SYSTEM_BYTES ((size_t)64 << 20) /* used, by no process in the list */
+#define FAKE_NVML_OWN_BYTES ((size_t)100 << 20)   /* the first process: the one that asks */
 
 typedef struct fake_cuda_state {
     int push_count; /* since the library was loaded, all threads */

@@ -1,4 +1,4 @@
-/* live_job.c - a job that tells of itself what it is told to, for tests of those who watch.
+/* metrics_job.c - a job that tells of itself what it is told to, for tests of those who watch.
  *
  * One order to a line of standard input, and "ok" on standard output when it is done:
  *

@@ -1,0 +1,202 @@
+/* command_top.c - `headroom top [PID]`: GPUs and jobs as they are now, on a screen or once. */
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "headroom/report.h"
+#include "headroom/watch.h"
+
+#include "arguments.h"
+#include "command.h"
+#include "recording_command.h"
+#include "top_loop.h"
+
+#define USUAL_INTERVAL_SECONDS 1.0
+#define SMALLEST_INTERVAL_SECONDS 0.05
+#define LARGEST_INTERVAL_SECONDS 3600.0
+
+/* Between the two readings that a single table takes its rates from: long enough that busy jobs
+ * have written their pages again, and then until all have, but not for ever. */
+#define ONCE_SHORTEST_SECONDS 0.3
+#define ONCE_STEP_SECONDS 0.1
+#define ONCE_LONGEST_SECONDS 1.5
+
+typedef struct top_command {
+    const char *name;
+    long process; /* 0: all */
+    bool has_interval;
+    double interval_seconds;
+    bool is_once, has_json;
+} top_command;
+
+static int fail(const top_command *order, hr_status status)
+{
+    const char *detail = hr_last_error();
+    fprintf(stderr, "headroom %s: ", order->name);
+    recording_command_print_safely(stderr, detail[0] != '\0' ? detail : hr_status_message(status));
+    fputc('\n', stderr);
+    return EXIT_COULD_NOT;
+}
+
+static void wait_for(double seconds)
+{
+    struct timespec left = {.tv_sec = (time_t)seconds,
+                            .tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
+    while (nanosleep(&left, &left) != 0)
+        continue;
+}
+
+/* ---- the process that was asked for ---------------------------------------------------------- */
+
+static bool has_process(const hr_machine *machine, long process)
+{
+    for (size_t i = 0; i < machine->row_count; i++)
+        if (machine->rows[i].process == process)
+            return true;
+    return false;
+}
+
+/* Says which there are, a few of them. */
+static int refuse_process(const top_command *order, const hr_machine *machine)
+{
+    enum { MOST_NAMED = 8 };
+    fprintf(stderr, "headroom %s: process %ld has no page of headroom's and is on no GPU; ",
+            order->name, order->process);
+    if (machine->row_count == 0)
+        fputs("no process here has or is\n", stderr);
+    for (size_t i = 0; i < machine->row_count && i < MOST_NAMED; i++) {
+        fprintf(stderr, "%s%ld ", i == 0 ? "there are: " : ", ", machine->rows[i].process);
+        recording_command_print_safely(stderr, machine->rows[i].command);
+    }
+    if (machine->row_count > MOST_NAMED)
+        fprintf(stderr, " and %zu more", machine->row_count - MOST_NAMED);
+    if (machine->row_count > 0)
+        fputc('\n', stderr);
+    return EXIT_COULD_NOT;
+}
+
+/* ---- once ------------------------------------------------------------------------------------ */
+
+/* Has every page that is kept up been written since? */
+static bool all_are_new(const hr_machine *before, const hr_machine *now)
+{
+    for (size_t i = 0; i < now->row_count; i++) {
+        const hr_machine_row *row = &now->rows[i];
+        hr_job_figures figures;
+        if (row->device == NULL || hr_job_figures_find(before, now, row, &figures) != HR_OK)
+            continue;
+        if (row->device->updated_ns <= before->read_ns && !figures.is_silent)
+            return false;
+    }
+    return true;
+}
+
+static hr_status read_later(const top_command *order, const hr_machine *before, hr_machine **out)
+{
+    double waited = order->has_interval ? order->interval_seconds : ONCE_SHORTEST_SECONDS;
+    wait_for(waited);
+    hr_status status = hr_machine_read(NULL, out);
+    while (status == HR_OK && !order->has_interval && waited < ONCE_LONGEST_SECONDS &&
+           !all_are_new(before, *out)) {
+        hr_machine_free(*out);
+        wait_for(ONCE_STEP_SECONDS);
+        waited += ONCE_STEP_SECONDS;
+        status = hr_machine_read(NULL, out);
+    }
+    return status;
+}
+
+static hr_status report(const top_command *order, const hr_machine *before, const hr_machine *now)
+{
+    hr_report_form form = recording_command_form(NULL, order->has_json);
+    return hr_report_top(before, now, order->process, &form, &recording_command_output);
+}
+
+static int show_once(const top_command *order, const hr_machine *before)
+{
+    hr_machine *now;
+    hr_status status;
+    if (before->row_count == 0) { /* nothing here has a rate */
+        status = report(order, NULL, before);
+    } else if ((status = read_later(order, before, &now)) == HR_OK) {
+        status = report(order, before, now);
+        hr_machine_free(now);
+    }
+    if (status == HR_ERR_FILE && ferror(stdout) != 0)
+        return EXIT_COULD_NOT; /* main() says so, of every command */
+    return status == HR_OK ? EXIT_DONE : fail(order, status);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int run_top(const top_command *order)
+{
+    hr_machine *first;
+    hr_status status = hr_machine_read(NULL, &first);
+    if (status != HR_OK)
+        return fail(order, status);
+    int exit_status;
+    if (order->process != 0 && !has_process(first, order->process)) {
+        exit_status = refuse_process(order, first);
+    } else if (order->is_once || order->has_json) {
+        exit_status = show_once(order, first);
+    } else {
+        const top_wish wish = {order->name, order->interval_seconds, order->process};
+        return top_loop(&wish, first);
+    }
+    hr_machine_free(first);
+    return exit_status;
+}
+
+static bool read_interval(top_command *order, const char *text)
+{
+    char *end = NULL;
+    if (text == NULL)
+        return true;
+    double seconds = strtod(text, &end);
+    if (end == text || *end != '\0' || !(seconds >= SMALLEST_INTERVAL_SECONDS) ||
+        !(seconds <= LARGEST_INTERVAL_SECONDS)) {
+        arguments_refuse(order->name, "--interval: expected seconds, from 0.05 to 3600, not '%s'",
+                         text);
+        return false;
+    }
+    order->has_interval = true;
+    order->interval_seconds = seconds;
+    return true;
+}
+
+static bool read_process(top_command *order, const char *text)
+{
+    uint64_t number;
+    if (arguments_read_number(text, &number) && number > 0 && number <= INT_MAX) {
+        order->process = (long)number;
+        return true;
+    }
+    arguments_refuse(order->name, "expected the number of a process, not '%s'", text);
+    return false;
+}
+
+int command_top(int argc, char **argv)
+{
+    top_command order = {.name = argv[0], .interval_seconds = USUAL_INTERVAL_SECONDS};
+    const char *interval = NULL;
+    const argument_option options[] = {
+        {.name = "interval", .value = &interval},
+        {.name = "json", .is_given = &order.has_json},
+        {.name = "once", .is_given = &order.is_once},
+    };
+    int first_operand = 0;
+    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+        return EXIT_WRONG_USAGE;
+    if (argc - first_operand > 1)
+        return arguments_refuse(argv[0], "expected one process at most, not %d",
+                                argc - first_operand);
+    if (!read_interval(&order, interval) ||
+        (first_operand < argc && !read_process(&order, argv[first_operand])))
+        return EXIT_WRONG_USAGE;
+    return run_top(&order);
+}

@@ -1,0 +1,392 @@
+/* top_draw.c - the screen from top to bottom: a title, GPUs, the table, a sentence, keys.
+ *
+ *   headroom top   2 GPUs   5 jobs   1 warning                              1 s
+ *   0 NVIDIA H200   97% [||||||||||==========++++          ]  61.2G of 139G
+ *   ...
+ *       PID GPU PROGRAM         MEM  LIVE  RESV IDLE  STEP TREND    NOTE
+ *   ...
+ *   (the memory of the selected row over time, where there is room)
+ *   17: leak: 1.20 MiB more live each step; full at step 12,345
+ *   q Quit  h Help  Enter Details  / Filter  s Sort
+ *
+ * GPUs may take at most half of the lines. */
+#include "top_draw.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "top_numbers.h"
+
+enum {
+    WIDE_COLUMNS = 120,  /* a GPU's numbers have room beside its bar */
+    NARROW_COLUMNS = 60, /* its name has none */
+    LONGEST_GPU_NAME = 28,
+    SMALLEST_BAR = 4,
+    LEAST_PICTURE_LINES = 6,
+    MOST_PICTURE_LINES = 18,
+    GPU_SIZES_COLUMNS = 15, /* " 61.2G of 79.6G" */
+    GPU_SPLIT_COLUMNS = 54, /* "  live 61.2G  idle 12.3G  others 61.2G  free 61.2G" */
+};
+
+size_t top_selected(const top_state *state)
+{
+    size_t found = top_rows_find(&state->rows, &state->selected);
+    if (found == state->rows.count && found > 0)
+        return 0;
+    return found;
+}
+
+top_style top_row_style(const top_row *row)
+{
+    if (row->row->job == NULL)
+        return TOP_FAINT;
+    if (row->note_count == 0)
+        return TOP_PLAIN;
+    return row->notes[0].is_urgent ? TOP_RED : TOP_YELLOW;
+}
+
+/* ---- the title ------------------------------------------------------------------------------- */
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+static void draw_title(const top_screen *screen, const top_state *state)
+{
+    char right[48];
+    size_t warnings = state->rows.warning_count;
+    int at = top_screen_put(screen, 0, 0, screen->columns, TOP_BOLD, "headroom top");
+    at += 2 + top_screen_print(screen, 0, at + 2, screen->columns - at - 2, TOP_PLAIN,
+                               "%zu GPU%s  %zu job%s", state->now->gpu_count,
+                               plural(state->now->gpu_count), state->rows.job_count,
+                               plural(state->rows.job_count));
+    if (warnings > 0)
+        at += 2 + top_screen_print(screen, 0, at + 2, screen->columns - at - 2, TOP_RED,
+                                   "%zu warning%s", warnings, plural(warnings));
+    snprintf(right, sizeof right, "%severy %g s", state->is_paused ? "paused, else " : "",
+             state->interval_seconds);
+    int column = screen->columns - (int)strlen(right);
+    if (column > at + 1)
+        top_screen_put(screen, 0, column, screen->columns - column,
+                       state->is_paused ? TOP_YELLOW : TOP_FAINT, right);
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+void top_draw_bar(const top_screen *screen, int line, int column, int width, const top_part *parts,
+                  size_t part_count, uint64_t total_bytes)
+{
+    uint64_t sum = 0;
+    int drawn = 0;
+    for (size_t i = 0; i < part_count && total_bytes > 0; i++) {
+        sum += parts[i].bytes;
+        int end = (int)((double)sum / (double)total_bytes * width + 0.5);
+        for (; drawn < end && drawn < width; drawn++)
+            top_screen_put(screen, line, column + drawn, 1, parts[i].style,
+                           screen->has_utf8 ? parts[i].letter : parts[i].ascii_letter);
+    }
+    for (; drawn < width; drawn++)
+        top_screen_put(screen, line, column + drawn, 1, TOP_FAINT,
+                       screen->has_utf8 ? "\u00B7" : ".");
+}
+
+static uint64_t known_or_0(uint64_t value)
+{
+    return value != HR_LIVE_UNKNOWN ? value : 0;
+}
+
+enum { GPU_PARTS = 3 };
+
+static void parts_of(const hr_gpu *gpu, top_part parts[GPU_PARTS])
+{
+    parts[0] = (top_part){gpu->job_live_bytes, TOP_GREEN, "\u2588", "#"};
+    parts[1] = (top_part){gpu->job_idle_bytes, TOP_YELLOW, "\u2592", "="};
+    parts[2] = (top_part){known_or_0(gpu->other_bytes), TOP_BLUE, "\u2591", "+"};
+}
+
+static void draw_sizes(const top_screen *screen, int line, int column, const hr_gpu *gpu)
+{
+    top_number used, total;
+    top_screen_print(screen, line, column, GPU_SIZES_COLUMNS, TOP_PLAIN, " %5s of %s",
+                     top_size(gpu->used_bytes, used), top_size(gpu->total_bytes, total));
+}
+
+static void draw_split(const top_screen *screen, int line, int column, const hr_gpu *gpu)
+{
+    top_number live, idle, other, free_text;
+    top_screen_print(screen, line, column, GPU_SPLIT_COLUMNS, TOP_FAINT,
+                     "  live %5s  idle %5s  others %5s  free %5s",
+                     top_size(gpu->job_live_bytes, live), top_size(gpu->job_idle_bytes, idle),
+                     top_size(gpu->other_bytes, other), top_size(gpu->free_bytes, free_text));
+}
+
+/* "0 NVIDIA H200          97% [####====++.........]  61.2G of 139G" */
+static void draw_gpu(const top_screen *screen, int line, const hr_gpu *gpu, int name_columns)
+{
+    top_part parts[GPU_PARTS];
+    char busy[16] = "  -";
+    bool is_wide = screen->columns >= WIDE_COLUMNS;
+    int at = 3 + name_columns, end = screen->columns - GPU_SIZES_COLUMNS;
+    if (is_wide)
+        end -= GPU_SPLIT_COLUMNS;
+    if (gpu->utilisation_percent <= 100)
+        snprintf(busy, sizeof busy, "%3d%%", (int)gpu->utilisation_percent);
+    top_screen_print(screen, line, 0, 2, TOP_BOLD, "%d", gpu->index);
+    top_screen_put(screen, line, 2, name_columns, TOP_PLAIN, gpu->name);
+    at += top_screen_put(screen, line, at, 4, TOP_BOLD, busy);
+    int width = end - at - 3;
+    if (width >= SMALLEST_BAR) {
+        parts_of(gpu, parts);
+        top_screen_put(screen, line, at + 1, 1, TOP_FAINT, "[");
+        top_draw_bar(screen, line, at + 2, width, parts, GPU_PARTS, known_or_0(gpu->total_bytes));
+        top_screen_put(screen, line, at + 2 + width, 1, TOP_FAINT, "]");
+    }
+    draw_sizes(screen, line, end, gpu);
+    if (is_wide)
+        draw_split(screen, line, end + GPU_SIZES_COLUMNS, gpu);
+}
+
+static int widest_name(const top_screen *screen, const hr_machine *machine)
+{
+    int widest = 0;
+    char shown[HR_JOB_TEXT_BYTES * 2];
+    if (screen->columns < NARROW_COLUMNS)
+        return 0;
+    for (size_t i = 0; i < machine->gpu_count; i++) {
+        int columns = (int)hr_show_text(machine->gpus[i].name, screen->has_utf8, LONGEST_GPU_NAME,
+                                        shown, sizeof shown);
+        widest = columns > widest ? columns : widest;
+    }
+    return widest;
+}
+
+/* What the letters of a bar mean. */
+static void draw_legend(const top_screen *screen, int line)
+{
+    static const char *const names[GPU_PARTS] = {"live", "idle", "others"};
+    static const hr_gpu none;
+    top_part parts[GPU_PARTS];
+    int at = 2;
+    parts_of(&none, parts);
+    for (size_t i = 0; i < GPU_PARTS; i++) {
+        at += top_screen_put(screen, line, at, 1, parts[i].style,
+                             screen->has_utf8 ? parts[i].letter : parts[i].ascii_letter);
+        at += 3 + top_screen_put(screen, line, at + 1, 8, TOP_FAINT, names[i]);
+    }
+}
+
+/* Returns the line below them. */
+static int draw_gpus(const top_screen *screen, const top_state *state, int line)
+{
+    const hr_machine *machine = state->now;
+    size_t most = screen->lines > 4 ? (size_t)(screen->lines - 2) / 2 : 1;
+    size_t shown = machine->gpu_count <= most ? machine->gpu_count : most - 1;
+    int name_columns = widest_name(screen, machine);
+    if (machine->gpu_trouble != NULL) {
+        top_screen_print(screen, line, 0, screen->columns, TOP_FAINT, "no GPUs: %s",
+                         machine->gpu_trouble);
+        return line + 1;
+    }
+    for (size_t i = 0; i < shown; i++)
+        draw_gpu(screen, line++, &machine->gpus[i], name_columns);
+    if (shown < machine->gpu_count)
+        top_screen_print(screen, line++, 0, screen->columns, TOP_FAINT, "%zu more GPUs",
+                         machine->gpu_count - shown);
+    else if (shown > 0)
+        draw_legend(screen, line++);
+    return line;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* To the right in its column, or to the left. */
+static void draw_cell(const top_screen *screen, int line, int column, unsigned width, bool is_text,
+                      top_style style, const char *text)
+{
+    int blanks = is_text || strlen(text) >= width ? 0 : (int)(width - strlen(text));
+    top_screen_put(screen, line, column + blanks, (int)width - blanks, style, text);
+}
+
+static void draw_titles(const top_screen *screen, const top_state *state, int line)
+{
+    int at = 0;
+    top_screen_fill(screen, line, TOP_BAND);
+    for (top_column column = 0; column < TOP_COLUMN_COUNT; column++) {
+        unsigned width = state->layout.widths[column];
+        if (width == 0)
+            continue;
+        draw_cell(screen, line, at, width, top_column_is_text(column),
+                  column == state->sort ? TOP_SELECTED : TOP_BAND, top_column_title(column));
+        if (column == state->sort)
+            top_screen_put(screen, line, at + (int)width, 1, TOP_SELECTED,
+                           screen->has_utf8    ? state->is_falling ? "\u25BC" : "\u25B2"
+                           : state->is_falling ? "v"
+                                               : "^");
+        at += (int)width + 1;
+    }
+}
+
+/* Where in a list that is longer than the window this is, at the end of the titles. */
+static void draw_position(const top_screen *screen, const top_state *state, int line)
+{
+    char text[48];
+    size_t count = state->rows.count, end = state->first + state->page_rows;
+    if (state->page_rows >= count || screen->columns < NARROW_COLUMNS)
+        return;
+    snprintf(text, sizeof text, "%zu-%zu of %zu", state->first + 1, end < count ? end : count,
+             count);
+    int columns = (int)strlen(text);
+    top_screen_put(screen, line, screen->columns - columns, columns, TOP_BAND, text);
+}
+
+/* What a note is about stands out by name; the numbers stay quiet. */
+static top_style style_of_cell(const top_row *row, top_column column, bool is_selected)
+{
+    if (is_selected)
+        return TOP_SELECTED;
+    if (column == TOP_PROGRAM || column == TOP_NOTE || row->row->job == NULL)
+        return top_row_style(row);
+    return column == TOP_TREND ? TOP_GREEN : TOP_PLAIN;
+}
+
+static void draw_row(const top_screen *screen, const top_state *state, int line, const top_row *row,
+                     bool is_selected)
+{
+    char cell[TOP_CELL_BYTES];
+    int at = 0;
+    if (is_selected)
+        top_screen_fill(screen, line, TOP_SELECTED);
+    for (top_column column = 0; column < TOP_COLUMN_COUNT; column++) {
+        unsigned width = state->layout.widths[column];
+        if (width == 0)
+            continue;
+        if (column == TOP_TREND)
+            top_trend_text(row, screen->has_utf8, cell);
+        else
+            top_column_cell(column, row, cell);
+        draw_cell(screen, line, at, width, top_column_is_text(column),
+                  style_of_cell(row, column, is_selected), cell);
+        at += (int)width + 1;
+    }
+}
+
+/* The selected row is among those that are shown, and no line is wasted. */
+static void scroll(top_state *state, size_t selected)
+{
+    size_t count = state->rows.count, page = state->page_rows;
+    if (selected < state->first)
+        state->first = selected;
+    if (page > 0 && selected >= state->first + page)
+        state->first = selected - page + 1;
+    if (state->first + page > count)
+        state->first = count > page ? count - page : 0;
+}
+
+static void draw_nothing(const top_screen *screen, const top_state *state, int line)
+{
+    if (state->filter[0] != '\0')
+        top_screen_print(screen, line, 2, screen->columns - 2, TOP_FAINT,
+                         "nothing has '%s' in it; Esc takes the filter away", state->filter);
+    else
+        top_screen_put(screen, line, 2, screen->columns - 2, TOP_FAINT,
+                       "no jobs: start one with 'headroom run -- COMMAND'");
+}
+
+/* Rows from `line` to before `end`; a heading stands above those without a GPU. Returns the line
+ * below them. */
+static int draw_rows(const top_screen *screen, top_state *state, int line, int end)
+{
+    const top_rows *rows = &state->rows;
+    size_t selected = top_selected(state);
+    bool has_heading = rows->on_gpu_count < rows->count;
+    int room = end - line - (has_heading ? 1 : 0);
+    state->page_rows = room > 0 ? (size_t)room : 0;
+    scroll(state, selected);
+    if (rows->count == 0)
+        draw_nothing(screen, state, line);
+    for (size_t i = state->first; i < rows->count && i < state->first + state->page_rows; i++) {
+        if (has_heading &&
+            (i == rows->on_gpu_count || (i == state->first && i > rows->on_gpu_count)))
+            top_screen_put(screen, line++, 0, screen->columns, TOP_BOLD, "without a GPU");
+        draw_row(screen, state, line++, &rows->items[i], i == selected);
+    }
+    return line;
+}
+
+/* What the rows leave empty shows the memory of the selected one. */
+static void draw_picture(const top_screen *screen, const top_state *state, int line, int end)
+{
+    size_t selected = top_selected(state);
+    if (end - line > MOST_PICTURE_LINES)
+        line = end - MOST_PICTURE_LINES;
+    if (selected < state->rows.count && end - line >= LEAST_PICTURE_LINES)
+        top_draw_plot(screen, state, &state->rows.items[selected], line, end);
+}
+
+/* ---- below ----------------------------------------------------------------------------------- */
+
+static void draw_sentence(const top_screen *screen, const top_state *state, int line)
+{
+    size_t selected = top_selected(state);
+    if (state->is_filtering || state->filter[0] != '\0') {
+        int at = top_screen_print(screen, line, 0, screen->columns, TOP_BOLD, "filter: %s",
+                                  state->filter);
+        top_screen_put(screen, line, at, 1, TOP_SELECTED, state->is_filtering ? " " : "");
+    } else if (state->trouble != NULL) {
+        top_screen_put(screen, line, 0, screen->columns, TOP_RED, state->trouble);
+    } else if (selected < state->rows.count && state->rows.items[selected].note_count > 0) {
+        const top_row *row = &state->rows.items[selected];
+        top_screen_print(screen, line, 0, screen->columns, top_row_style(row), "%ld: %s",
+                         row->row->process, row->notes[0].text);
+    }
+}
+
+static void draw_keys(const top_screen *screen, const top_state *state)
+{
+    static const char *const keys[][2] = {
+        {"q", "Quit"}, {"h", "Help"}, {"Enter", "Details"}, {"/", "Filter"},
+        {"s", "Sort"}, {"r", "Turn"}, {"p", "Pause"},       {"+-", "Pace"},
+    };
+    static const char *const filter_keys[][2] = {{"Enter", "Keep"}, {"Esc", "Take away"}};
+    static const char *const details_keys[][2] = {
+        {"q", "Quit"}, {"h", "Help"}, {"Esc", "Back"}, {"Up/Down", "Next"}, {"p", "Pause"}};
+    static const char *const help_keys[][2] = {{"q", "Quit"}, {"Esc", "Back"}};
+    const char *const(*list)[2] = keys;
+    size_t count = sizeof keys / sizeof keys[0];
+    if (state->is_filtering)
+        list = filter_keys, count = sizeof filter_keys / sizeof filter_keys[0];
+    else if (state->mode == TOP_DETAILS)
+        list = details_keys, count = sizeof details_keys / sizeof details_keys[0];
+    else if (state->mode == TOP_HELP)
+        list = help_keys, count = sizeof help_keys / sizeof help_keys[0];
+    int line = screen->lines - 1, at = 0;
+    for (size_t i = 0; i < count; i++) {
+        int needed = (int)(strlen(list[i][0]) + strlen(list[i][1])) + 1;
+        if (at + needed > screen->columns)
+            break;
+        at += top_screen_put(screen, line, at, needed, TOP_BOLD, list[i][0]);
+        at += 1 + top_screen_print(screen, line, at, needed, TOP_BAND, " %s ", list[i][1]);
+    }
+}
+
+void top_draw(top_screen *screen, top_state *state)
+{
+    top_screen_clear(screen);
+    if (state->mode == TOP_DETAILS) {
+        top_draw_details(screen, state);
+    } else if (state->mode == TOP_HELP) {
+        top_draw_help(screen, state);
+    } else {
+        draw_title(screen, state);
+        int line = draw_gpus(screen, state, 1);
+        state->layout = top_columns_fit(&state->rows, (unsigned)screen->columns);
+        draw_titles(screen, state, line);
+        int below = draw_rows(screen, state, line + 1, screen->lines - 2);
+        draw_position(screen, state, line);
+        draw_picture(screen, state, below + 1, screen->lines - 2);
+        draw_sentence(screen, state, screen->lines - 2);
+    }
+    draw_keys(screen, state);
+    top_screen_show(screen);
+}

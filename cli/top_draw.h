@@ -1,0 +1,59 @@
+/* top_draw.h - what the screen shows: GPUs, the table, the details of one row, help. */
+#ifndef HEADROOM_CLI_TOP_DRAW_H
+#define HEADROOM_CLI_TOP_DRAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "headroom/watch.h"
+
+#include "top_columns.h"
+#include "top_history.h"
+#include "top_rows.h"
+#include "top_screen.h"
+
+typedef enum top_mode { TOP_TABLE, TOP_DETAILS, TOP_HELP } top_mode;
+
+/* What the user has chosen, and what there is to show. */
+typedef struct top_state {
+    top_mode mode;
+    top_column sort;
+    bool is_falling;
+    char filter[TOP_FILTER_BYTES];
+    bool is_filtering; /* keys go into the filter */
+    bool is_paused;
+    double interval_seconds;
+    top_key selected;
+    size_t first;        /* the uppermost row that is shown */
+    size_t page_rows;    /* how many are, as last drawn */
+    const char *trouble; /* of the latest reading; NULL: none */
+    const hr_machine *now;
+    const top_history *history;
+    top_rows rows;
+    top_layout layout; /* as last drawn */
+} top_state;
+
+/* The row that keys are about; `rows.count` where there is none. */
+size_t top_selected(const top_state *state);
+
+void top_draw(top_screen *screen, top_state *state);
+
+/* Of top_draw(): */
+void top_draw_details(const top_screen *screen, const top_state *state);
+void top_draw_plot(const top_screen *screen, const top_state *state, const top_row *row, int line,
+                   int end); /* between the lines; nothing where there is too little to draw */
+void top_draw_help(const top_screen *screen, const top_state *state);
+
+/* A bar of `width` letters, of which each part takes its share of `total_bytes`. */
+typedef struct top_part {
+    uint64_t bytes;
+    top_style style;
+    const char *letter, *ascii_letter;
+} top_part;
+void top_draw_bar(const top_screen *screen, int line, int column, int width, const top_part *parts,
+                  size_t part_count, uint64_t total_bytes);
+
+/* By the note that counts most. */
+top_style top_row_style(const top_row *row);
+
+#endif /* HEADROOM_CLI_TOP_DRAW_H */

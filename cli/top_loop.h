@@ -1,0 +1,17 @@
+/* top_loop.h - the screen of `headroom top`, until somebody ends it. */
+#ifndef HEADROOM_CLI_TOP_LOOP_H
+#define HEADROOM_CLI_TOP_LOOP_H
+
+#include "headroom/watch.h"
+
+typedef struct top_wish {
+    const char *command_name;
+    double interval_seconds;
+    long process; /* whose details to begin with; 0: the table */
+} top_wish;
+
+/* Takes `first`, the machine as it was read before, and frees it. Answers how the program ends; a
+ * signal that asked for it ends the program here. */
+int top_loop(const top_wish *wish, hr_machine *first);
+
+#endif /* HEADROOM_CLI_TOP_LOOP_H */

@@ -1,0 +1,137 @@
+/* top_rows.c - see top_rows.h. */
+#include "top_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hr_status fill_row(top_row *out, const hr_machine *before, const hr_machine *now,
+                          const hr_machine_row *row, const top_history *history)
+{
+    bool is_by_steps;
+    out->row = row;
+    hr_status status = hr_job_figures_find(before, now, row, &out->figures);
+    if (status != HR_OK)
+        return status;
+    out->note_count = hr_row_notes(row, &out->figures, out->notes);
+    out->trend_count = top_history_points(history, row, out->trend, TOP_TREND_POINTS, &is_by_steps);
+    return HR_OK;
+}
+
+static bool make_room(top_rows *rows, size_t count)
+{
+    if (count <= rows->capacity)
+        return true;
+    top_row *items = realloc(rows->items, count * sizeof *items);
+    if (items == NULL)
+        return false;
+    rows->items = items;
+    rows->capacity = count;
+    return true;
+}
+
+hr_status top_rows_fill(top_rows *rows, const hr_machine *before, const hr_machine *now,
+                        const top_history *history)
+{
+    rows->count = rows->warning_count = 0;
+    rows->job_count = now->jobs->job_count;
+    if (!make_room(rows, now->row_count))
+        return HR_ERR_HOST_MEMORY;
+    for (size_t i = 0; i < now->row_count; i++) {
+        top_row *row = &rows->items[rows->count];
+        hr_status status = fill_row(row, before, now, &now->rows[i], history);
+        if (status != HR_OK)
+            return status;
+        rows->count++;
+        rows->warning_count += row->note_count > 0 && row->notes[0].is_urgent;
+    }
+    return HR_OK;
+}
+
+void top_rows_free(top_rows *rows)
+{
+    free(rows->items);
+    *rows = (top_rows){0};
+}
+
+/* ---- the filter ------------------------------------------------------------------------------ */
+
+static bool matches(const top_row *row, const char *filter)
+{
+    char number[32], gpu[16] = "";
+    snprintf(number, sizeof number, "%ld", row->row->process);
+    if (row->row->gpu != NULL)
+        snprintf(gpu, sizeof gpu, "gpu%d", row->row->gpu->index);
+    if (strcasestr(row->row->command, filter) != NULL || strstr(number, filter) != NULL ||
+        strcasestr(gpu, filter) != NULL)
+        return true;
+    if (row->row->job != NULL && strcasestr(row->row->job->job, filter) != NULL)
+        return true;
+    for (size_t i = 0; i < row->note_count; i++)
+        if (strcasestr(row->notes[i].word, filter) != NULL)
+            return true;
+    return false;
+}
+
+static void keep_matching(top_rows *rows, const char *filter)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        if (!matches(&rows->items[i], filter))
+            continue;
+        if (kept != i)
+            rows->items[kept] = rows->items[i];
+        kept++;
+    }
+    rows->count = kept;
+}
+
+/* ---- the order ------------------------------------------------------------------------------- */
+
+static bool is_on_none(const top_row *row)
+{
+    return row->row->place == HR_ROW_ON_NO_GPU;
+}
+
+static int by_order(const void *left, const void *right, void *context)
+{
+    const top_row *one = left, *other = right;
+    const top_order *order = context;
+    if (is_on_none(one) != is_on_none(other))
+        return is_on_none(one) ? 1 : -1;
+    int result = order->compare(order->column, one, other);
+    if (result != 0)
+        return order->is_falling ? -result : result;
+    return (one->row > other->row) - (one->row < other->row); /* as the machine has them */
+}
+
+void top_rows_arrange(top_rows *rows, const char *filter, const top_order *order)
+{
+    top_order wanted = *order;
+    if (filter[0] != '\0')
+        keep_matching(rows, filter);
+    if (rows->count > 1)
+        qsort_r(rows->items, rows->count, sizeof *rows->items, by_order, &wanted);
+    rows->on_gpu_count = 0;
+    while (rows->on_gpu_count < rows->count && !is_on_none(&rows->items[rows->on_gpu_count]))
+        rows->on_gpu_count++;
+}
+
+top_key top_row_key(const top_row *row)
+{
+    return (top_key){
+        .process = row->row->process,
+        .device = row->row->device != NULL ? row->row->device->index : -1,
+        .gpu = row->row->gpu != NULL ? row->row->gpu->index : -1,
+    };
+}
+
+size_t top_rows_find(const top_rows *rows, const top_key *key)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        top_key other = top_row_key(&rows->items[i]);
+        if (other.process == key->process && other.device == key->device && other.gpu == key->gpu)
+            return i;
+    }
+    return rows->count;
+}

@@ -1,0 +1,173 @@
+/* job_figures.c - two readings in, rates and shares out.
+ *
+ * A page says when it was last changed, and counters are as of then: the time between two readings
+ * is that between their changes, however late a reader came. A counter that went back is another
+ * process's, or a reset: no rate. */
+#include "headroom/watch.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define SILENT_NS (UINT64_C(5) * 1000000000)
+#define STEPS_UNTIL_STALLED 3 /* no step for as long as so many take: it stands still */
+
+static bool is_known(uint64_t value)
+{
+    return value != HR_LIVE_UNKNOWN;
+}
+
+static double seconds_of(uint64_t duration_ns)
+{
+    return (double)duration_ns / 1e9;
+}
+
+/* The same device of the same process, at the time of the other reading; NULL: it was not there. */
+static const hr_job_device *device_before(const hr_machine *before, const hr_machine_row *row)
+{
+    const hr_job *job = before != NULL ? hr_jobs_find(before->jobs, row->process) : NULL;
+    if (job == NULL || job->started_us != row->job->started_us)
+        return NULL;
+    for (size_t i = 0; i < job->device_count; i++)
+        if (job->devices[i].index == row->device->index &&
+            strcmp(job->devices[i].name, row->device->name) == 0)
+            return &job->devices[i];
+    return NULL;
+}
+
+/* By how much a counter went on; HR_LIVE_UNKNOWN. */
+static uint64_t gain(const hr_job_device *before, const hr_job_device *now, hr_live_field field)
+{
+    uint64_t first = before->values[field], last = now->values[field];
+    return is_known(first) && is_known(last) && last >= first ? last - first : HR_LIVE_UNKNOWN;
+}
+
+static double rate(const hr_job_device *before, const hr_job_device *now, hr_live_field field)
+{
+    uint64_t gained = gain(before, now, field);
+    if (!is_known(gained) || now->updated_ns <= before->updated_ns)
+        return (double)NAN;
+    return (double)gained / seconds_of(now->updated_ns - before->updated_ns);
+}
+
+/* Steps, the time they took and the part of it that was spent waiting: between two readings, or of
+ * the whole run. */
+typedef struct step_times {
+    uint64_t steps, step_ns, input_wait_ns;
+} step_times;
+
+static step_times times_between(const hr_job_device *before, const hr_job_device *now)
+{
+    return (step_times){
+        gain(before, now, HR_LIVE_STEPS),
+        gain(before, now, HR_LIVE_STEP_NS),
+        gain(before, now, HR_LIVE_INPUT_WAIT_NS),
+    };
+}
+
+static step_times times_of_run(const hr_job_device *device)
+{
+    return (step_times){
+        device->values[HR_LIVE_STEPS],
+        device->values[HR_LIVE_STEP_NS],
+        device->values[HR_LIVE_INPUT_WAIT_NS],
+    };
+}
+
+static bool has_steps(const step_times *times)
+{
+    return is_known(times->steps) && times->steps > 0;
+}
+
+/* Of a job of which no step ended between the readings: as fast as ever, or standing still. */
+static double steady_rate(const hr_job_device *device, uint64_t now_ns, double step_seconds)
+{
+    if (device->step_count == 0 || !(step_seconds > 0))
+        return (double)NAN;
+    uint64_t last_ns = device->steps[device->step_count - 1].at_ns;
+    double since = now_ns > last_ns ? seconds_of(now_ns - last_ns) : 0;
+    return since > STEPS_UNTIL_STALLED * step_seconds ? 0 : 1 / step_seconds;
+}
+
+static void find_steps(const hr_job_device *before, const hr_job_device *device, uint64_t now_ns,
+                       hr_job_figures *out)
+{
+    step_times times = {HR_LIVE_UNKNOWN, HR_LIVE_UNKNOWN, HR_LIVE_UNKNOWN};
+    if (before != NULL)
+        times = times_between(before, device);
+    bool is_recent = has_steps(&times);
+    if (!is_recent)
+        times = times_of_run(device);
+    if (!has_steps(&times))
+        return;
+    if (is_known(times.step_ns))
+        out->step_seconds = seconds_of(times.step_ns) / (double)times.steps;
+    if (is_known(times.step_ns) && times.step_ns > 0 && is_known(times.input_wait_ns))
+        out->input_wait_share = (double)times.input_wait_ns / (double)times.step_ns;
+    out->steps_per_second = is_recent ? rate(before, device, HR_LIVE_STEPS)
+                                      : steady_rate(device, now_ns, out->step_seconds);
+    out->is_input_bound = out->input_wait_share > HR_JOB_INPUT_BOUND_SHARE;
+}
+
+static void find_rates(const hr_job_device *before, const hr_job_device *device,
+                       hr_job_figures *out)
+{
+    if (before == NULL)
+        return;
+    out->allocations_per_second = rate(before, device, HR_LIVE_ALLOCATIONS);
+    out->retries_per_second = rate(before, device, HR_LIVE_RETRIES);
+    out->driver_share = rate(before, device, HR_LIVE_DRIVER_NS) / 1e9;
+}
+
+static void find_memory(const hr_machine_row *row, hr_job_figures *out)
+{
+    uint64_t live = row->device->values[HR_LIVE_LIVE_BYTES];
+    uint64_t reserved = row->device->values[HR_LIVE_RESERVED_BYTES];
+    if (!is_known(reserved))
+        return;
+    if (is_known(row->process_bytes))
+        out->unseen_bytes = row->process_bytes > reserved ? row->process_bytes - reserved : 0;
+    if (!is_known(live))
+        return;
+    out->idle_bytes = reserved > live ? reserved - live : 0;
+    if (reserved > 0)
+        out->idle_share = (double)out->idle_bytes / (double)reserved;
+}
+
+static void find_silence(const hr_machine *now, const hr_job_device *device, hr_job_figures *out)
+{
+    out->silent_ns = now->read_ns > device->updated_ns ? now->read_ns - device->updated_ns : 0;
+    out->is_silent = out->silent_ns > SILENT_NS;
+}
+
+hr_status hr_job_figures_find(const hr_machine *before, const hr_machine *now,
+                              const hr_machine_row *row, hr_job_figures *out)
+{
+    if (now == NULL || row == NULL || out == NULL)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a machine, a row of it, and a place");
+    const double unknown = (double)NAN;
+    hr_job_figures found = {
+        .allocations_per_second = unknown,
+        .retries_per_second = unknown,
+        .driver_share = unknown,
+        .steps_per_second = unknown,
+        .step_seconds = unknown,
+        .input_wait_share = unknown,
+        .idle_bytes = HR_LIVE_UNKNOWN,
+        .idle_share = unknown,
+        .unseen_bytes = HR_LIVE_UNKNOWN,
+        .silent_ns = HR_LIVE_UNKNOWN,
+        .outlook = {.room_bytes = HR_LIVE_UNKNOWN, .full_at_step = HR_LIVE_UNKNOWN},
+    };
+    if (row->device != NULL) {
+        const hr_job_device *earlier = device_before(before, row);
+        HR__TRY(hr_job_outlook_find(row->device, &found.outlook));
+        find_rates(earlier, row->device, &found);
+        find_steps(earlier, row->device, now->read_ns, &found);
+        find_memory(row, &found);
+        find_silence(now, row->device, &found);
+    }
+    *out = found;
+    return HR_OK;
+}

@@ -1,0 +1,442 @@
+#!/usr/bin/env python3
+"""test_top.py PROGRAM LIVE_JOB NVML [unittest arguments] - `headroom top`: once, and as a screen.
+
+Jobs are live_job (tests/support), which says on its page what a test wants, GPUs those of a made-up NVML.
+The screen is looked at through tmux, on a server of its own for each test. Nothing depends on time:
+a test waits for what must appear, and the limit is for what never does.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = LIVE_JOB = NVML = ""
+LIMIT_SECONDS = 100
+GIB = 1 << 30
+H200 = "device=0:NVIDIA H200"
+ECHOES = "stty -a | tr ' ' '\\n' | grep -qx echo && echo echoes"  # what is typed is seen
+
+
+class TopCase(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="top-")
+        self.addCleanup(folder.cleanup)
+        self.here = pathlib.Path(folder.name)
+        (self.here / "pages").mkdir()
+        hidden = ("NO_COLOR", "COLUMNS", "LINES", "LANG", "TERM", "TMUX", "CUDA_VISIBLE_DEVICES")
+        self.environment = {name: value for name, value in os.environ.items()
+                            if name not in hidden and not name.startswith(("LC_", "FAKE_", "SLURM_"))}
+        self.environment.update(HEADROOM_LIVE_DIR=str(self.here / "pages"), LC_ALL="C.UTF-8",
+                                HEADROOM_NVML="/nowhere/libnvidia-ml.so")
+
+    def job(self, *words: str) -> subprocess.Popen:
+        """A job that has said `words` on its page; it ends with the test."""
+        job = subprocess.Popen([LIVE_JOB, *words], env=self.environment, text=True,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(self.end, job)
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        return job
+
+    def tell(self, job: subprocess.Popen, *words: str) -> None:
+        job.stdin.write(" ".join(words) + "\n")
+        job.stdin.flush()
+        self.assertEqual(job.stdout.readline(), "ready\n")
+
+    @staticmethod
+    def end(job: subprocess.Popen) -> None:
+        if not job.stdin.closed:
+            job.stdin.close()
+        job.wait(LIMIT_SECONDS)
+        job.stdout.close()
+
+    def use_gpus(self, *processes) -> None:
+        """Two GPUs with 80 GiB each; (gpu, process, bytes) on them."""
+        self.environment.update(
+            HEADROOM_NVML=NVML, FAKE_NVML_NAME="NVIDIA H200", FAKE_NVML_TOTAL=str(80 * GIB),
+            FAKE_NVML_LIST=",".join(f"{gpu}:{process}:{size}" for gpu, process, size in processes))
+
+    def top(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([PROGRAM, "top", *arguments], env=self.environment, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_SECONDS,
+                              check=False)
+
+    def top_json(self, *arguments: str) -> dict:
+        result = self.top("--json", "--interval", "0.05", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout.count("\n"), 1)
+        return json.loads(result.stdout)
+
+
+class Once(TopCase):
+    def test_a_machine_with_nothing_says_so(self) -> None:
+        result = self.top("--once")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("no GPUs: NVML could not be loaded", result.stdout)
+        self.assertIn("no jobs: ", result.stdout)
+
+    def test_the_table_has_gpus_jobs_and_other_processes(self) -> None:
+        job = self.job("program=train.py", "rank=3", H200, f"live_bytes={6 * GIB}",
+                       f"reserved_bytes={8 * GIB}")
+        other = self.job("program=sim.py", "live_bytes=1048576")
+        self.use_gpus((1, job.pid, 9 * GIB), (0, os.getpid(), GIB))
+        result = self.top("--once", "--interval", "0.05")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("GPU 1: NVIDIA H200, busy 3 %, 9.06 GiB of 80.0 GiB used\n", result.stdout)
+        self.assertRegex(result.stdout,
+                         rf"(?m)^ *{job.pid} +1 +3 +train.py +9.00 GiB +6.00 GiB +8.00 GiB +-$")
+        self.assertRegex(result.stdout, rf"(?m)^ *{os.getpid()} +0 +python3.* +1.00 GiB +- +- +-$")
+        self.assertRegex(result.stdout, rf"jobs without a GPU\n.*\n *{other.pid} +sim.py")
+        self.assertLessEqual(max(map(len, result.stdout.splitlines())), 80)
+        self.assertNotIn("\033", result.stdout)
+
+    def test_json_has_every_number_of_the_page_and_null_for_the_rest(self) -> None:
+        job = self.job("program=train.py", "world_size=4", "rank=1", H200, f"live_bytes={6 * GIB}",
+                       f"reserved_bytes={8 * GIB}", "steps=100:1000:1048576")
+        self.use_gpus((0, job.pid, 9 * GIB))
+        found = self.top_json()
+        self.assertEqual(found["schema"], 1)
+        self.assertEqual(found["gpus"][0]["job_idle_bytes"], 2 * GIB)
+        row, = found["rows"]
+        self.assertEqual((row["process"], row["gpu"], row["place"]), (job.pid, 0, "gpu"))
+        self.assertEqual(row["job"]["rank"], 1)
+        self.assertEqual(row["device"]["reserved_bytes"], 8 * GIB)
+        self.assertIsNone(row["device"]["pinned_bytes"])
+        self.assertEqual(row["idle_bytes"], 2 * GIB)
+        self.assertEqual(row["unseen_bytes"], GIB)
+        self.assertEqual(len(row["device"]["trend"]), 100)
+        self.assertAlmostEqual(row["leak"]["bytes_per_step"], 1 << 20)
+        self.assertIsNone(row["allocations_per_second"])
+
+    def test_cuda_visible_devices_tells_which_gpu_a_job_is_on(self) -> None:
+        self.use_gpus((0, os.getpid(), GIB))
+        for visible, gpu in (("1", 1), ("GPU-0", 0), ("GPU-11", 1), ("7", None)):
+            self.environment["CUDA_VISIBLE_DEVICES"] = visible
+            job = self.job("program=train.py", H200, "live_bytes=1")
+            row, = (row for row in self.top_json()["rows"] if row["process"] == job.pid)
+            self.assertEqual(row["gpu"], gpu, visible)
+            self.end(job)
+
+    def test_the_pace_is_that_between_two_readings(self) -> None:
+        job = self.job("allocations=1000")
+        with subprocess.Popen([PROGRAM, "top", "--json"], env=self.environment, text=True,
+                              stdout=subprocess.PIPE) as top:
+            told = 1000
+            while top.poll() is None:  # whenever it reads, the page has changed since
+                told += 1000
+                self.tell(job, f"allocations={told}")
+            row, = json.loads(top.stdout.read())["rows"]
+        self.assertGreater(row["allocations_per_second"], 0)
+
+    def test_one_process_is_told_alone_and_one_that_is_not_there_is_refused(self) -> None:
+        one, other = self.job("program=one.py"), self.job("program=two.py")
+        row, = self.top_json(str(one.pid))["rows"]
+        self.assertEqual(row["command"], "one.py")
+        self.end(one)
+        result = self.top("--once", str(one.pid))
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertEqual(result.stderr,
+                         f"headroom top: process {one.pid} has no page of headroom's and is on no "
+                         f"GPU; there are: {other.pid} two.py\n")
+
+    def test_a_folder_that_is_not_there_is_an_error(self) -> None:
+        self.environment["HEADROOM_LIVE_DIR"] = str(self.here / "nowhere")
+        result = self.top("--once")
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertIn("nowhere: No such file or directory", result.stderr)
+
+    def test_wrong_usage_says_what_was_expected(self) -> None:
+        for arguments, words in ((("x",), "expected the number of a process, not 'x'"),
+                                 (("0",), "expected the number of a process, not '0'"),
+                                 (("1", "2"), "expected one process at most, not 2"),
+                                 (("--interval", "0"), "from 0.05 to 3600, not '0'"),
+                                 (("--interval", "nan"), "from 0.05 to 3600, not 'nan'"),
+                                 (("--interval", "1s"), "from 0.05 to 3600, not '1s'")):
+            result = self.top("--once", *arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(words, result.stderr)
+
+    def test_names_cannot_steer_a_terminal(self) -> None:
+        self.job("program=a\033[2J\u202eb")
+        self.assertIn("a?[2J?b", self.top("--once", "--interval", "0.05").stdout)
+
+
+class Tmux:
+    """A terminal with a shell in it, on a server of its own."""
+
+    def __init__(self, case: TopCase, columns: int, lines: int, kind: str = "tmux-256color"):
+        self.case, self.socket = case, str(case.here / "tmux")
+        environment = dict(case.environment, TERM=kind)
+        start = subprocess.run(
+            ["tmux", "-f", "/dev/null", "-S", self.socket, "new-session", "-d", "-x", str(columns),
+             "-y", str(lines), "env", "PS1=ready> ", "bash", "--norc", "--noprofile"],
+            env=dict(environment, TERM="xterm"), capture_output=True, text=True, check=False)
+        case.assertEqual(start.returncode, 0, start.stderr)
+        case.addCleanup(self.run, "kill-server")
+        self.wait("ready>")
+        for name in ("HEADROOM_LIVE_DIR", "HEADROOM_NVML", "LC_ALL", "NO_COLOR", "FAKE_NVML_LIST",
+                     "FAKE_NVML_NAME", "FAKE_NVML_TOTAL"):
+            if name in environment:
+                self.type(f"export {name}='{environment[name]}'")
+        self.type(f"export TERM={kind}; clear; echo now; ", wait="now")
+
+    def run(self, *words: str) -> str:
+        return subprocess.run(["tmux", "-S", self.socket, *words], capture_output=True, text=True,
+                              check=False).stdout
+
+    def keys(self, *keys: str) -> None:
+        self.run("send-keys", *keys)
+
+    def type(self, line: str, wait: str = "") -> None:
+        self.run("send-keys", "-l", line)
+        self.keys("Enter")
+        if wait:
+            self.wait(wait)
+
+    def screen(self) -> str:
+        return self.run("capture-pane", "-p")
+
+    def wait(self, *texts: str, without: str = "") -> str:
+        """The screen, once all of `texts` are on it and `without` is not."""
+        end = time.monotonic() + LIMIT_SECONDS
+        while time.monotonic() < end:
+            screen = self.screen()
+            if all(text in screen for text in texts) and not (without and without in screen):
+                return screen
+            time.sleep(0.02)
+        raise AssertionError(f"waited for {texts} without {without!r}, and there was:\n{screen}")
+
+
+@unittest.skipUnless(shutil.which("tmux"), "needs tmux")
+class Screen(TopCase):
+    def open(self, columns: int = 80, lines: int = 24, arguments: str = "", wait: str = "q Quit") -> Tmux:
+        tmux = Tmux(self, columns, lines)
+        tmux.type(f"'{PROGRAM}' top --interval 0.2 {arguments}")
+        tmux.wait(wait)
+        return tmux
+
+    def leave(self, tmux: Tmux) -> None:
+        """Quits; the terminal is as it was: what was there is there, and echoes."""
+        tmux.keys("q")
+        screen = tmux.wait("ready>", without="q Quit")
+        self.assertIn("now", screen)
+        tmux.type(ECHOES, wait="\nechoes")
+        self.assertEqual(tmux.run("display-message", "-p", "#{alternate_on} #{cursor_flag}"), "0 1\n")
+
+    def some_jobs(self) -> list:
+        jobs = [self.job("program=train.py", "rank=0", H200, f"live_bytes={41 * GIB}",
+                         f"reserved_bytes={53 * GIB}", f"device_free_bytes={9 * GIB}", "steps=10",
+                         "step_nanoseconds=4120000000", "input_wait_nanoseconds=2000000000",
+                         "loader_workers=2", "loader_pins=0"),
+                self.job("program=leaky.py", H200, f"live_bytes={9 * GIB}",
+                         f"reserved_bytes={10 * GIB}", f"device_free_bytes={9 * GIB}",
+                         f"steps=300:{6 * GIB}:{10 << 20}"),
+                self.job("program=sim.py", f"live_bytes={GIB}", f"reserved_bytes={2 * GIB}")]
+        self.use_gpus((0, jobs[0].pid, 54 * GIB), (1, jobs[1].pid, 11 * GIB))
+        return jobs
+
+    def test_80_by_24_shows_gpus_jobs_notes_and_keys(self) -> None:
+        jobs = self.some_jobs()
+        tmux = self.open()
+        screen = tmux.wait("train.py", "leaky.py", "sim.py")
+        lines = screen.split("\n")
+        self.assertEqual(lines[0][:44], "headroom top  2 GPUs  3 jobs  1 warning     ")
+        self.assertRegex(lines[1], r"^0 NVIDIA H200  97% \[█+▒+░*·+\] 54.1G of 80.0G$")
+        self.assertRegex(lines[4], r"^ +PID GPU▲RANK PROGRAM +MEM  LIVE  RESV  STEP TREND    NOTE")
+        self.assertRegex(screen, rf" {jobs[0].pid} +0 +0 train.py +54.0G 41.0G 53.0G 412ms .+ input-bound")
+        self.assertRegex(screen, rf" {jobs[1].pid} +1 +leaky.py +11.0G 9.00G 10.0G +▁▂▃▄▅▆▇█ leak: 1,025 left")
+        self.assertRegex(screen, r"\nwithout a GPU\n +\d+ +sim.py")
+        self.assertLessEqual(max(map(len, lines)), 80)
+        self.leave(tmux)
+
+    def test_rows_are_chosen_sorted_and_turned(self) -> None:
+        jobs = self.some_jobs()
+        tmux = self.open()
+        tmux.wait(f"{jobs[0].pid}: input-bound: 48.5 % of a step is waiting")
+        tmux.keys("Down")
+        tmux.wait(f"{jobs[1].pid}: leak: 10.0 MiB more live each step; full at step 1,325")
+        tmux.keys("s")
+        tmux.wait("RANK▲")
+        tmux.keys("S", "S")
+        screen = tmux.wait("PID▲")
+        self.assertLess(screen.index("train.py"), screen.index("leaky.py"))
+        tmux.keys("r")
+        screen = tmux.wait("PID▼")
+        self.assertGreater(screen.index(" train.py"), screen.index(" leaky.py"))
+        self.leave(tmux)
+
+    def test_a_filter_is_typed_kept_and_taken_away(self) -> None:
+        self.some_jobs()
+        tmux = self.open()
+        tmux.wait("sim.py")
+        tmux.keys("/", "L", "E", "A", "K", "Y")
+        tmux.wait("filter: LEAKY", "leaky.py", without="train.py")
+        tmux.keys("x")
+        tmux.wait("nothing has 'LEAKYx' in it")
+        tmux.keys("BSpace", "Enter")
+        tmux.wait("filter: LEAKY", "q Quit", "leaky.py", without="train.py")
+        tmux.keys("Escape")
+        tmux.wait("train.py", without="filter:")
+        self.leave(tmux)
+
+    def test_details_and_help_open_and_close(self) -> None:
+        jobs = self.some_jobs()
+        tmux = self.open()
+        tmux.wait("sim.py")
+        tmux.keys("Enter")
+        screen = tmux.wait(f"train.py  process {jobs[0].pid}  rank 0  GPU 0 NVIDIA H200", "Esc Back")
+        for fact in ("live           41.0G", "unseen         1.00G", "input wait     49% of a step",
+                     "data loader    2 workers, not pinned"):
+            self.assertIn(fact, screen)
+        tmux.keys("h")
+        tmux.wait("keys", "columns", "sort by the next column")
+        tmux.keys("Escape")
+        tmux.wait(f"process {jobs[0].pid}")
+        tmux.keys("Down")
+        tmux.wait(f"leaky.py  process {jobs[1].pid}", "from step 1 to 300")
+        self.end(jobs[1])
+        tmux.wait(f"process {jobs[1].pid} has ended")
+        tmux.keys("Escape")
+        tmux.wait("headroom top")
+        self.leave(tmux)
+
+    def test_a_process_given_by_number_is_shown_at_once(self) -> None:
+        jobs = self.some_jobs()
+        tmux = self.open(arguments=str(jobs[2].pid))
+        tmux.wait(f"sim.py  process {jobs[2].pid}  device 0 simulated")
+        self.leave(tmux)
+
+    def test_what_a_job_tells_appears_unless_paused(self) -> None:
+        job = self.job("program=sim.py", f"live_bytes={GIB}")
+        tmux = self.open()
+        tmux.wait("1.00G")
+        self.tell(job, f"live_bytes={3 * GIB}")
+        tmux.wait("3.00G")
+        tmux.keys("p")
+        tmux.wait("paused")
+        self.tell(job, f"live_bytes={5 * GIB}")
+        tmux.keys("+")  # drawn again, and still as it was
+        self.assertIn("3.00G", tmux.wait("every 0.1 s"))
+        tmux.keys("p")
+        tmux.wait("5.00G")
+        new = self.job("program=late.py")
+        tmux.wait("late.py", "2 jobs")
+        self.end(new)
+        tmux.wait("1 job", without="late.py")
+        self.leave(tmux)
+
+    def test_another_size_is_drawn_anew_and_narrow_ones_keep_what_matters(self) -> None:
+        self.some_jobs()
+        tmux = self.open()
+        tmux.wait("input-bound")
+        tmux.run("resize-window", "-x", "200", "-y", "50")
+        screen = tmux.wait("IDLE", "live 41.0G")
+        self.assertTrue(any(len(line) > 120 for line in screen.split("\n")))
+        tmux.run("resize-window", "-x", "40", "-y", "15")
+        screen = tmux.wait("PROGRAM", "q Quit", without="IDLE")
+        self.assertIn("41.0G", screen)
+        self.assertLessEqual(max(map(len, screen.split("\n"))), 40)
+        tmux.run("resize-window", "-x", "10", "-y", "3")
+        tmux.wait("headroom t", without="PROGRAM")
+        tmux.run("resize-window", "-x", "80", "-y", "24")
+        tmux.wait("input-bound")
+        self.leave(tmux)
+
+    def test_64_ranks_scroll(self) -> None:
+        jobs = [self.job("program=train.py", f"rank={rank}", "world_size=64",
+                         f"live_bytes={(rank + 1) << 20}") for rank in range(64)]
+        tmux = self.open()
+        tmux.wait("64 jobs")
+        tmux.keys("s")
+        tmux.wait("RANK▲", " 0 train.py", "1-", " of 64")
+        tmux.keys("End")
+        screen = tmux.wait("63 train.py", "-64 of 64")
+        self.assertNotIn(" 0 train.py", screen)
+        tmux.keys("PPage", "PPage", "PPage", "PPage")
+        tmux.wait(" 0 train.py", without="63 train.py")
+        self.assertEqual(len(jobs), 64)
+        self.leave(tmux)
+
+    def test_a_reading_that_fails_is_told_and_the_next_is_shown(self) -> None:
+        self.job("program=sim.py")
+        tmux = self.open()
+        tmux.wait("sim.py")
+        (self.here / "pages").rename(self.here / "elsewhere")
+        tmux.wait("sim.py", "cannot read the folder")
+        (self.here / "elsewhere").rename(self.here / "pages")
+        tmux.wait("sim.py", without="cannot read")
+        self.leave(tmux)
+
+    def test_names_cannot_steer_the_terminal(self) -> None:
+        self.job("program=a\033[2J\u202eb")
+        tmux = self.open()
+        tmux.wait("a?[2J?b")
+        self.leave(tmux)
+
+
+@unittest.skipUnless(shutil.which("tmux"), "needs tmux")
+class Terminals(TopCase):
+    def test_without_a_terminal_the_way_out_is_named(self) -> None:
+        result = self.top()
+        self.assertEqual((result.returncode, result.stdout), (3, ""))
+        self.assertIn("standard output is none\n'headroom top --once' writes one table", result.stderr)
+
+    def test_a_terminal_that_cannot_be_drawn_on_is_refused(self) -> None:
+        tmux = Tmux(self, 200, 24)
+        tmux.type("export ASAN_OPTIONS=detect_leaks=0")  # curses keeps what it made for no terminal
+        for kind, words in (("dumb", "TERM is 'dumb'"), ("", "TERM is not set"),
+                            ("no-such-terminal", "TERM is 'no-such-terminal', of which nothing")):
+            tmux.type(f"clear; TERM={kind} '{PROGRAM}' top; echo with {kind or 'none'}: $?",
+                      wait=f"with {kind or 'none'}: 3")
+            screen = tmux.screen().replace("\n", "")
+            self.assertIn(words, screen)
+            self.assertIn("--once", screen)
+
+    def test_ascii_is_enough(self) -> None:
+        self.environment["LC_ALL"] = "C"
+        job = self.job("program=train.py", H200, f"live_bytes={40 * GIB}", f"reserved_bytes={50 * GIB}",
+                       "steps=200:1000:1000")
+        self.use_gpus((0, job.pid, 51 * GIB))
+        tmux = Tmux(self, 80, 24)
+        tmux.type(f"'{PROGRAM}' top --interval 0.2")
+        screen = tmux.wait("q Quit", "_.-:=+*#")
+        self.assertRegex(screen, r"\[#+=+\+*\.+\]")
+        self.assertTrue(screen.isascii())
+        tmux.keys("q")
+        tmux.wait("ready>", without="q Quit")
+
+    def test_no_color_means_none(self) -> None:
+        self.job("program=train.py", "out_of_memory=3")
+        for value, has_colour in (("1", False), ("", True)):
+            self.environment["NO_COLOR"] = value
+            tmux = Tmux(self, 80, 24)
+            tmux.type(f"'{PROGRAM}' top --interval 0.2")
+            tmux.wait("oom 3 times")
+            self.assertEqual("\033[31m" in tmux.run("capture-pane", "-p", "-e").replace("\033[1m", ""),
+                             has_colour)
+            tmux.run("kill-server")
+            (self.here / "tmux").unlink(missing_ok=True)
+
+    def test_signals_give_the_terminal_back(self) -> None:
+        tmux = Tmux(self, 80, 24)
+        tmux.type("export ASAN_OPTIONS=handle_segv=0:handle_sigbus=0")  # it would have its own ways
+        for name in ("INT", "TERM", "HUP", "SEGV", "BUS"):
+            tmux.type(f"clear; sh -c 'echo $$ > {self.here}/pid; exec {PROGRAM} top'")
+            tmux.wait("q Quit")
+            process = int((self.here / "pid").read_text())
+            os.kill(process, getattr(signal, f"SIG{name}"))
+            tmux.wait("ready>", without="q Quit")
+            tmux.type("echo status $?", wait=f"status {128 + getattr(signal, f'SIG{name}')}\n")
+            self.assertEqual(tmux.run("display-message", "-p", "#{alternate_on} #{cursor_flag}"),
+                             "0 1\n")
+            tmux.type(ECHOES, wait="\nechoes")
+
+
+if __name__ == "__main__":
+    PROGRAM, LIVE_JOB, NVML = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
