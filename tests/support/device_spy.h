@@ -28,6 +28,7 @@ typedef enum hr_test_call {
     HR_TEST_STREAM_SYNCHRONIZE,
     HR_TEST_SYNCHRONIZE,
     HR_TEST_COPY,
+    HR_TEST_CREATE_ON_HOST,
 } hr_test_call;
 
 /* What of it applies to the call; the rest is 0. */
