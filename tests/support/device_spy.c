@@ -68,7 +68,8 @@ static hr_status spy_create(void *context, uint64_t size_bytes, hr_handle *out)
 
 static hr_status spy_create_on_host(void *context, uint64_t size_bytes, hr_handle *out)
 {
-    hr_status status = refusal();
+    hr_status status =
+        take_one(&listening->refused_host_creations) ? HR_ERR_HOST_MEMORY : refusal();
     if (status == HR_OK)
         status = listening->real->create_on_host(context, size_bytes, out);
     return note((hr_test_call_made){.call = HR_TEST_CREATE_ON_HOST,
