@@ -79,6 +79,13 @@ bool hr__pinned_budget_draw(hr_pinned_budget *budget, uint64_t size_bytes)
     return true;
 }
 
+uint64_t hr__pinned_budget_left(const hr_pinned_budget *budget)
+{
+    return budget != NULL ? budget->limit_bytes -
+                                atomic_load_explicit(&budget->used_bytes, memory_order_relaxed)
+                          : UINT64_MAX;
+}
+
 void hr__pinned_budget_put_back(hr_pinned_budget *budget, uint64_t size_bytes)
 {
     if (budget != NULL)

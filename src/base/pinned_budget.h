@@ -12,6 +12,8 @@
 /* False: not so much is left, which is counted, and nothing was drawn. From NULL everything can be
  * drawn. */
 bool hr__pinned_budget_draw(hr_pinned_budget *budget, uint64_t size_bytes);
+/* What could be drawn just now. */
+uint64_t hr__pinned_budget_left(const hr_pinned_budget *budget);
 void hr__pinned_budget_put_back(hr_pinned_budget *budget, uint64_t size_bytes);
 
 #endif /* HR_BASE_PINNED_BUDGET_H */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/checked_math.h" /* hr__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/pinned_budget.h"
@@ -236,6 +237,11 @@ void hr__host_stock_look(hr__host_stock *stock, hr__host_stock_numbers *out)
 {
     pthread_mutex_lock(&stock->lock);
     *out = stock->numbers;
+    uint64_t lent_bytes = out->held_bytes - out->ready_bytes;
+    uint64_t left_bytes = hr__pinned_budget_left(stock->budget);
+    out->free_bytes = hr__min_u64(
+        stock->limit_bytes - lent_bytes,
+        left_bytes < UINT64_MAX - out->ready_bytes ? left_bytes + out->ready_bytes : UINT64_MAX);
     pthread_mutex_unlock(&stock->lock);
 }
 

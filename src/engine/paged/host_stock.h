@@ -28,6 +28,7 @@ typedef struct hr__host_handle {
 typedef struct hr__host_stock_numbers {
     uint64_t held_bytes;       /* in the stock, lent, and being made */
     uint64_t ready_bytes;      /* in the stock */
+    uint64_t free_bytes;       /* that could be lent: limit and budget less what is lent */
     uint64_t failed_creations; /* that the device refused */
 } hr__host_stock_numbers;
 

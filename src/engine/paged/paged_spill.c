@@ -50,7 +50,6 @@ hr_status hr__paged_begin_spill(hr__paged_engine *engine, const hr_pool_options 
         hr__host_free(spill);
         return status;
     }
-    spill->limit_bytes = options->spill_bytes;
     spill->ahead_bytes = options->spill_ahead_bytes;
     spill->listener = options->spill_listener;
     spill->patience = FIRST_PATIENCE;
@@ -189,12 +188,11 @@ static uint64_t card_bytes(const hr__paged_engine *engine)
     return hr__min_u64(engine->base.owner.device->properties.total_bytes, engine->base.limit_bytes);
 }
 
-/* What could still leave: what is lent is spent, what is ready can make room. */
 static uint64_t allowed_bytes(const hr__paged_engine *engine)
 {
     hr__host_stock_numbers numbers;
     hr__host_stock_look(engine->spill->stock, &numbers);
-    return engine->spill->limit_bytes - (numbers.held_bytes - numbers.ready_bytes);
+    return numbers.free_bytes;
 }
 
 /* What the request misses, the free memory of the pool and its room taken off. */

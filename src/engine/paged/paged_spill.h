@@ -12,8 +12,7 @@
 
 struct hr__paged_spill {
     hr__host_stock *stock; /* owned */
-    uint64_t limit_bytes;  /* set at creation, then read-only, like the next two */
-    uint64_t ahead_bytes;
+    uint64_t ahead_bytes;  /* set at creation, then read-only, like the next */
     hr_spill_listener listener;
     hr__spill_clock clock;  /* its `now` is set before it is used */
     hr__paged_handle *left; /* in no other list */
