@@ -5,6 +5,7 @@
 #include "engine/paged/paged_spill.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
@@ -404,6 +405,53 @@ static void hot_blocks_come_back_first(void **state)
     hr_test_patterns_close(&p);
 }
 
+/* ---- the simulated device, and making ahead -------------------------------------------------- */
+
+/* Where replay looks: it leaves and comes back as on any other, and takes the time it takes. */
+static void on_a_simulated_device_it_costs_what_was_measured(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom",
+                                                    .capacity_bytes = HR_TEST_GIB,
+                                                    .spill_bytes = 64 * HR_TEST_GIB});
+    hold(&p, 600 * MIB);
+    uint64_t before_ns = hr_test_calls(&p.t).elapsed_ns;
+    hr_device_ptr large = hold(&p, 900 * MIB);
+    uint64_t out_bytes = spilled_bytes(&p);
+    uint64_t elapsed_ns = hr_test_calls(&p.t).elapsed_ns - before_ns;
+    assert_true(out_bytes >= 476 * MIB);
+    assert_true(elapsed_ns > out_bytes / MIB * 390000); /* creating, mapping, copying a MiB */
+    assert_true(elapsed_ns < out_bytes / MIB * 600000);
+    hr_test_let_go(&p, large);
+    mark_steps(&p, 2 * PATIENCE + 1);
+    assert_int_equal(spilled_bytes(&p), 0);
+    hr_test_patterns_close(&p);
+}
+
+static void what_would_leave_next_is_made_ahead_once_memory_is_short(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .spill_ahead_bytes = 16 * MIB,
+                                                    .on_host = true});
+    for (int block = 0; block < 5; block++)
+        hold(&p, 10 * MIB);
+    assert_int_equal(hr_test_paged_stats(&p).host_handle_bytes, 0);
+    hold(&p, 10 * MIB); /* now less than an eighth is left */
+    for (int i = 0; i < 20000 && hr_test_paged_stats(&p).host_handle_bytes < 12 * MIB; i++)
+        nanosleep(&pause, NULL);
+    assert_in_range(hr_test_paged_stats(&p).host_handle_bytes, 12 * MIB, 16 * MIB);
+    hold(&p, 8 * MIB);
+    assert_true(spilled_bytes(&p) > 0);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
 /* ---- the budget, the listener ---------------------------------------------------------------- */
 
 static void a_host_that_gives_nothing_means_an_ordinary_out_of_memory(void **state)
@@ -560,6 +608,8 @@ int main(void)
         cmocka_unit_test(a_step_whose_peak_fills_the_device_keeps_it_on_the_host),
         cmocka_unit_test(a_return_that_is_regretted_makes_the_next_one_later),
         cmocka_unit_test(hot_blocks_come_back_first),
+        cmocka_unit_test(on_a_simulated_device_it_costs_what_was_measured),
+        cmocka_unit_test(what_would_leave_next_is_made_ahead_once_memory_is_short),
         cmocka_unit_test(a_host_that_gives_nothing_means_an_ordinary_out_of_memory),
         cmocka_unit_test(spilled_memory_is_drawn_from_the_shared_budget),
         cmocka_unit_test(the_listener_hears_what_left_and_what_came_back),
