@@ -4,9 +4,9 @@
  * was moved, pending blocks waited for, mostly free handles evacuated where the mode lets them be.
  * As with every copy of live data the owner is asked for a safe point and the device is waited for;
  * without a safe point nothing leaves, which is counted. Who leaves is spill_choice.c's; pinned
- * handles, shared pages and what graphs replay into never do. Somewhat more leaves than the request
- * misses, so that the next one does not wait again; and nothing leaves if all that may would not be
- * enough.
+ * handles, shared pages and private pools (what graphs replay into) never do. Somewhat more leaves
+ * than the request misses, so that the next one does not wait again; and nothing leaves if all that
+ * may would not be enough.
  *
  * Coming back is for steps, which the program marks: within a step memory comes and goes, and room
  * at one moment says nothing about the next. Memory comes back when
@@ -105,10 +105,14 @@ static hr_status add_candidate(candidates *found, hr__paged_engine *engine,
     return HR_OK;
 }
 
+/* Private pools keep all they have, also when nobody uses them just now: a checkpoint that is put
+ * back wants the memory it had. */
 static hr_status add_on_device(void *context, hr__paged_engine *engine, hr__paged_handle *handle,
                                hr__block *first)
 {
-    return handle->guest_count == 0 ? add_candidate(context, engine, handle, first) : HR_OK;
+    bool is_private = handle->home->segment->lane->shelf->private_pool != NULL;
+    return handle->guest_count == 0 && !is_private ? add_candidate(context, engine, handle, first)
+                                                   : HR_OK;
 }
 
 static void sort(candidates *found)
