@@ -58,6 +58,7 @@ typedef struct hr_device_properties {
     bool has_pinned_memory;     /* host_take, host_give_back work */
     bool has_shareable_handles; /* create_shareable, export_handle work */
     bool has_rdma_handles;      /* handles can be read and written by a network card */
+    bool has_host_handles;      /* create_on_host works */
 } hr_device_properties;
 
 /* One process's use of the device's memory. */
@@ -148,6 +149,12 @@ typedef struct hr_device_table {
      * cannot reach the device's memory; HR_ERR_INVALID_ARGUMENT for an index that the device does
      * not know. */
     hr_status (*allow_peer)(void *context, int peer_index, bool is_allowed);
+
+    /* As create(), for page-locked memory of the host, the nearest to the device: it is mapped,
+     * copied and released as any other, and the device reaches it over the bus. It takes no memory
+     * of the device. Slow: a third of a millisecond for a MiB. HR_ERR_HOST_MEMORY where the host
+     * has no room. NULL or HR_ERR_UNSUPPORTED without has_host_handles. */
+    hr_status (*create_on_host)(void *context, uint64_t size_bytes, hr_handle *out);
 } hr_device_table;
 
 /* A device. Filled by whoever makes it; read-only afterwards. */
@@ -165,7 +172,7 @@ HR_API void hr_device_destroy(hr_device *device);
 /* Opens CUDA device `index` through the driver found on this machine, and retains its primary
  * context (the one PyTorch and the CUDA runtime use). What its virtual memory can do is tried out
  * on one granule, which is given back: where the driver refuses, has_virtual_memory is false (and
- * the calls say why), has_rdma_handles, or has_shareable_handles.
+ * the calls say why), has_rdma_handles, has_shareable_handles, or has_host_handles.
  *
  * HR_ERR_NO_DEVICE      no driver library, no such device; hr_last_error() says what was tried
  * HR_ERR_OUT_OF_MEMORY  no room for the context
@@ -201,7 +208,10 @@ HR_API HR_MUST_CHECK hr_status hr_host_device_create(uint64_t capacity_bytes, hr
     X(HOST_TAKE, host_take)                                                                        \
     X(HOST_GIVE_BACK, host_give_back)                                                              \
     X(MEMORY_INFO, memory_info)                                                                    \
-    X(COPY, copy)
+    X(COPY, copy)                                                                                  \
+    X(CREATE_ON_HOST, create_on_host)                                                              \
+    X(ACCESS_ON_HOST, access_on_host)                                                              \
+    X(COPY_ON_HOST, copy_on_host)
 
 typedef enum hr_device_call {
 #define HR__DEVICE_CALL_ENUM(upper, lower) HR_DEVICE_CALL_##upper,
@@ -244,14 +254,15 @@ HR_API HR_MUST_CHECK hr_status hr_simulated_dictate_address(hr_device *device,
 /* Any other device answers HR_ERR_INVALID_ARGUMENT to these. Calls that write, read or fill
  * bytes, end events, list processes, allow peers or export handles are of no kind: they are not
  * counted and cannot be scripted to fail. create_shareable() and import_handle() count as create().
- */
+ * set_access() and copy() count as ACCESS_ON_HOST and COPY_ON_HOST where memory from
+ * create_on_host() is among what they touch. */
 
 /* What a device has been asked so far, calls that failed included. */
 typedef struct hr_device_calls {
     uint64_t count[HR_DEVICE_CALL_KINDS];
     uint64_t elapsed_ns;     /* what they cost; simulated device only */
     uint64_t longest_ns;     /* the dearest single call */
-    uint64_t in_use_bytes;   /* plain memory and handles held now */
+    uint64_t in_use_bytes;   /* plain memory and handles held now, but for those on the host */
     uint64_t peak_use_bytes; /* the most held at any moment */
 } hr_device_calls;
 

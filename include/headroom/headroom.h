@@ -52,6 +52,26 @@ typedef struct hr_safe_point {
     void *context;
 } hr_safe_point;
 
+/* One limit for all page-locked host memory: what pools spill to it and what pinned pools keep
+ * (headroom/pinned.h) draw from the same number, so that together they cannot lock the machine's
+ * memory away. */
+typedef struct hr_pinned_budget hr_pinned_budget; /* opaque */
+
+/* Told when live memory has left the device, or has come back; see spill_bytes below. */
+typedef struct hr_spill_report {
+    bool is_return;         /* it came back */
+    uint64_t moved_bytes;   /* live bytes, this time */
+    uint64_t moved_handles; /* pieces of physical memory they were in */
+    uint64_t spilled_bytes; /* live bytes that are in host memory now */
+    uint64_t wait_ns;       /* that the request, or hr_pool_mark_step(), waited for it */
+} hr_spill_report;
+
+/* Called without the pool's lock, by the thread whose call it happened in; may use the pool. */
+typedef struct hr_spill_listener {
+    void *context;
+    void (*moved)(void *context, const hr_spill_report *report); /* or NULL */
+} hr_spill_listener;
+
 typedef struct hr_pool_options {
     size_t struct_size;        /* sizeof(hr_pool_options) */
     const char *engine;        /* NULL = "torch"; see below */
@@ -72,6 +92,17 @@ typedef struct hr_pool_options {
     /* Its virtual memory can be handed to other processes, where the device can; engine "torch": of
      * expandable segments. */
     bool is_shareable;
+
+    /* ---- engine "headroom" only: when what is live does not fit ---- */
+
+    /* So much page-locked host memory may be used where the alternative is running out of memory:
+     * live blocks then go there, in a safe point, data intact and under the same address, and the
+     * device reaches them over the bus. They come back at hr_pool_mark_step(), once there has been
+     * room for long enough. 0 = never. Blocks that are pinned, shared or a graph's stay. */
+    uint64_t spill_bytes;
+    uint64_t spill_ahead_bytes;      /* of it, made ahead by a thread once memory gets short */
+    hr_pinned_budget *pinned_budget; /* that it is drawn from as well, or NULL; outlives the pool */
+    hr_spill_listener spill_listener; /* copied */
 } hr_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without
@@ -84,8 +115,12 @@ typedef struct hr_pool_options {
  * per_process_memory_fraction and accepts everything else that PyTorch accepts.
  *
  * HR_ERR_INVALID_ARGUMENT   unknown engine, mode or version, a backend that is not "native", an
- *                           idle_share outside [0, 1], a safe point with one of its functions
- * HR_ERR_UNSUPPORTED        is_shareable on a device without has_shareable_handles
+ *                           idle_share outside [0, 1], a safe point with one of its functions,
+ *                           spill_bytes with engine "torch", less than spill_ahead_bytes, or more
+ *                           than is free on this machine, than its control group may have, or than
+ *                           `ulimit -l` where the device keeps to that: with the three numbers
+ * HR_ERR_UNSUPPORTED        is_shareable on a device without has_shareable_handles, spill_bytes on
+ *                           one without has_host_handles
  * HR_ERR_BAD_SETTING        `conf`: hr_last_error() holds PyTorch's own text for it, or, with
  *                           is_strict, what is wrong and where */
 HR_API HR_MUST_CHECK hr_status hr_pool_create(hr_device *device, const hr_pool_options *options,
@@ -156,6 +191,26 @@ HR_API HR_MUST_CHECK hr_status hr_record_stream(hr_pool *pool, hr_device_ptr add
  * HR_ERR_HOST_MEMORY */
 HR_API HR_MUST_CHECK hr_status hr_pool_pin(hr_pool *pool, hr_device_ptr address);
 HR_API HR_MUST_CHECK hr_status hr_pool_unpin(hr_pool *pool, hr_device_ptr address);
+
+/* What is known about how often a block is touched: which blocks leave the device first where
+ * spill_bytes lets them, and come back last. Stays with the block until it is freed. An engine that
+ * spills nothing takes note of nothing, and answers HR_OK.
+ *
+ * HR_ERR_UNKNOWN_ADDRESS    not the start of a live block
+ * HR_ERR_INVALID_ARGUMENT   none of the three */
+typedef enum hr_advice {
+    HR_ADVISE_NORMAL, /* nothing is known: age decides */
+    HR_ADVISE_COLD,   /* seldom touched: an optimizer's state, once a step */
+    HR_ADVISE_HOT,    /* touched all the time: leaves only rather than run out of memory */
+} hr_advice;
+HR_API HR_MUST_CHECK hr_status hr_advise(hr_pool *pool, hr_device_ptr address, hr_advice advice);
+
+/* Says that a step of the program has ended: in training, after the optimizer's. Blocks that lived
+ * through steps are told from those that come and go; and what was spilled may come back, in a safe
+ * point. May wait for the device then. Without spill_bytes it does nothing.
+ *
+ * HR_ERR_DEVICE, HR_ERR_HOST_MEMORY: something did not come back, and is where it was */
+HR_API HR_MUST_CHECK hr_status hr_pool_mark_step(hr_pool *pool);
 
 /* One physical piece of a block's memory, as another process can get it. */
 typedef struct hr_shared_part {
@@ -316,6 +371,19 @@ typedef struct hr_paged_stats {
     uint64_t copies;          /* times the device was waited for to do so */
     uint64_t refused_copies;  /* times the safe point was wanted, and not granted or not there */
     uint64_t shared_pages;    /* physical pages seen at several addresses now */
+
+    /* Where live memory may leave the device (hr_pool_options.spill_bytes). It counts as live and
+     * as reserved all the same. */
+    uint64_t spilled_bytes;         /* live bytes in host memory now */
+    uint64_t peak_spilled_bytes;    /* the most there were */
+    uint64_t spills;                /* times memory left the device */
+    uint64_t all_spilled_bytes;     /* that left, all times together */
+    uint64_t returns;               /* times memory came back */
+    uint64_t returned_bytes;        /* that came back, all times together */
+    uint64_t spill_wait_ns;         /* waiting for the device, copying and mapping, both ways */
+    uint64_t host_handle_bytes;     /* page-locked host memory held now, in use or ready */
+    uint64_t refused_spills;        /* times a safe point was wanted for it, and not granted */
+    uint64_t failed_host_creations; /* of page-locked host memory */
 } hr_paged_stats;
 
 /* Fills `*stats`, by struct_size as hr_pool_get_stats(). HR_ERR_UNSUPPORTED for another engine. */
@@ -329,6 +397,24 @@ HR_API hr_status hr_pool_reset_accumulated(hr_pool *pool);
  * included. HR_ERR_INVALID_ARGUMENT if it does not fit: the text is then cut. */
 HR_API HR_MUST_CHECK hr_status hr_pool_summary(const hr_pool *pool, bool is_abbreviated,
                                                char *buffer, size_t capacity, size_t *needed);
+
+/* ---- page-locked host memory, whoever locks it ----------------------------------------------- */
+
+/* HR_ERR_INVALID_ARGUMENT (NULL, 0 bytes), HR_ERR_HOST_MEMORY. */
+HR_API HR_MUST_CHECK hr_status hr_pinned_budget_create(uint64_t limit_bytes,
+                                                       hr_pinned_budget **out);
+/* All pools that draw from it are gone. NULL does nothing. */
+HR_API void hr_pinned_budget_destroy(hr_pinned_budget *budget);
+
+typedef struct hr_pinned_budget_stats {
+    size_t struct_size; /* caller sets to sizeof(hr_pinned_budget_stats) */
+    uint64_t limit_bytes;
+    uint64_t used_bytes;
+    uint64_t peak_bytes;
+    uint64_t refusals; /* times somebody wanted more than was left */
+} hr_pinned_budget_stats;
+HR_API HR_MUST_CHECK hr_status hr_pinned_budget_get(const hr_pinned_budget *budget,
+                                                    hr_pinned_budget_stats *stats);
 
 /* ---- when it runs out ------------------------------------------------------------------------ */
 

@@ -46,6 +46,7 @@ typedef struct hr_pinned_options {
     const char *conf;          /* what PYTORCH_CUDA_ALLOC_CONF would hold; NULL = "" */
     const char *torch_version; /* whose rules to follow, "1.6" to "2.15"; NULL = "2.11" */
     bool is_strict;            /* refuse what PyTorch would silently accept in `conf` */
+    hr_pinned_budget *budget;  /* that all its memory is drawn from, or NULL; outlives the pool */
 } hr_pinned_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. Of `conf` the keys that
@@ -90,6 +91,7 @@ HR_API void hr_pinned_pool_destroy(hr_pinned_pool *pool);
  *                          often succeed. Also HR_ERR_DEVICE: a look at waiting blocks failed, or a
  *                          block above pinned_max_cached_size_mb could not be given back (it
  *                          stays cached).
+ *                          HR_ERR_HOST_MEMORY also where the pool's budget is spent
  * HR_ERR_INVALID_ARGUMENT  `pool` or `out` is NULL
  *
  * On failure `*out` is untouched; freed blocks may have become reusable, or gone back to the

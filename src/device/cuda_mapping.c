@@ -67,6 +67,21 @@ hr_status hr__cuda_create_shareable(void *context, uint64_t size_bytes, hr_handl
     return HR_OK;
 }
 
+hr_status hr__cuda_create_on_host(void *context, uint64_t size_bytes, hr_handle *out)
+{
+    hr__cuda_gpu *device = context;
+    hr__cuda_handle handle = 0;
+    HR__TRY(require_virtual_memory(device));
+    if (!device->virtual_memory.has_host)
+        return hr__fail(HR_ERR_UNSUPPORTED, "CUDA device %d has no handles on the host here",
+                        device->index);
+    HR__CUDA_TRY(device, HR_ERR_HOST_MEMORY,
+                 cuMemCreate(&handle, (size_t)size_bytes, &device->virtual_memory.on_host, 0),
+                 "cuMemCreate(%" PRIu64 " bytes, on the host)", size_bytes);
+    *out = handle;
+    return HR_OK;
+}
+
 hr_status hr__cuda_export_handle(void *context, hr_handle handle, int *file_descriptor)
 {
     hr__cuda_gpu *device = context;

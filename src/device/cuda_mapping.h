@@ -12,6 +12,7 @@ hr_status hr__cuda_reserve(void *context, uint64_t size_bytes, hr_device_ptr *ou
 hr_status hr__cuda_unreserve(void *context, hr_device_ptr address, uint64_t size_bytes);
 hr_status hr__cuda_create(void *context, uint64_t size_bytes, hr_handle *out);
 hr_status hr__cuda_create_shareable(void *context, uint64_t size_bytes, hr_handle *out);
+hr_status hr__cuda_create_on_host(void *context, uint64_t size_bytes, hr_handle *out);
 hr_status hr__cuda_export_handle(void *context, hr_handle handle, int *file_descriptor);
 hr_status hr__cuda_import_handle(void *context, int file_descriptor, uint64_t size_bytes,
                                  hr_handle *out);

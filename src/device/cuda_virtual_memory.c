@@ -1,9 +1,10 @@
 /* cuda_virtual_memory.c - one granule, all the way there and back.
  *
  * A trial ends at the first call that is refused, undoes what came before, and says which call it
- * was. Three are enough for all there is to know: with direct RDMA; without, if that failed; and
- * shareable. What a trial cannot undo because the driver refuses that as well stays where it is: a
- * device that cannot unmap is not used for virtual memory. */
+ * was. A few are enough for all there is to know: with direct RDMA; without, if that failed;
+ * shareable; and on the host, at the nearest node or wherever the driver likes. What a trial cannot
+ * undo because the driver refuses that as well stays where it is: a device that cannot unmap is not
+ * used for virtual memory. */
 #include "device/cuda_virtual_memory.h"
 
 #include <stdio.h>
@@ -41,10 +42,11 @@ static trial and_undone(trial done, const char *call, hr__cuda_result result)
     return has_passed(done) && result != HR__CUDA_SUCCESS ? (trial){call, result} : done;
 }
 
-static trial try_access(const hr__cuda_driver *driver, const hr__cuda_allocation *allocation,
-                        hr__cuda_ptr address, size_t size_bytes, hr__cuda_handle handle)
+/* It is the device that reaches the memory, wherever that is. */
+static trial try_access(const hr__cuda_driver *driver, hr__cuda_device device, hr__cuda_ptr address,
+                        size_t size_bytes, hr__cuda_handle handle)
 {
-    hr__cuda_access access = {allocation->location, HR__CUDA_ACCESS_READ_WRITE};
+    hr__cuda_access access = {{HR__CUDA_LOCATION_DEVICE, device}, HR__CUDA_ACCESS_READ_WRITE};
     TRY_OUT(driver, cuMemMap, address, size_bytes, 0, handle, 0);
     trial done = {"cuMemSetAccess", driver->cuMemSetAccess(address, size_bytes, &access, 1)};
     return and_undone(done, "cuMemUnmap", driver->cuMemUnmap(address, size_bytes));
@@ -59,26 +61,27 @@ static trial try_export(const hr__cuda_driver *driver, hr__cuda_handle handle)
     return (trial){"cuMemExportToShareableHandle", HR__CUDA_SUCCESS};
 }
 
-static trial try_handle(const hr__cuda_driver *driver, const hr__cuda_allocation *allocation,
-                        hr__cuda_ptr address, size_t size_bytes)
+static trial try_handle(const hr__cuda_driver *driver, hr__cuda_device device,
+                        const hr__cuda_allocation *allocation, hr__cuda_ptr address,
+                        size_t size_bytes)
 {
     hr__cuda_handle handle = 0;
     TRY_OUT(driver, cuMemCreate, &handle, size_bytes, allocation, 0);
-    trial done = try_access(driver, allocation, address, size_bytes, handle);
+    trial done = try_access(driver, device, address, size_bytes, handle);
     if (has_passed(done) && allocation->requested_handle_types != 0)
         done = try_export(driver, handle);
     return and_undone(done, "cuMemRelease", driver->cuMemRelease(handle));
 }
 
 /* Stores the granularity as soon as it is known: also where a later call is refused. */
-static trial try_allocation(const hr__cuda_driver *driver, const hr__cuda_allocation *allocation,
-                            size_t *granularity_bytes)
+static trial try_allocation(const hr__cuda_driver *driver, hr__cuda_device device,
+                            const hr__cuda_allocation *allocation, size_t *granularity_bytes)
 {
     hr__cuda_ptr address = 0;
     TRY_OUT(driver, cuMemGetAllocationGranularity, granularity_bytes, allocation,
             HR__CUDA_GRANULARITY_MINIMUM);
     TRY_OUT(driver, cuMemAddressReserve, &address, *granularity_bytes, 0, 0, 0);
-    trial done = try_handle(driver, allocation, address, *granularity_bytes);
+    trial done = try_handle(driver, device, allocation, address, *granularity_bytes);
     return and_undone(done, "cuMemAddressFree",
                       driver->cuMemAddressFree(address, *granularity_bytes));
 }
@@ -108,10 +111,10 @@ static void find_plain(hr__cuda_virtual_memory *found, const hr__cuda_driver *dr
         .is_direct_rdma_capable =
             has_attribute(driver, device, HR__CUDA_HAS_DIRECT_RDMA_WITH_VIRTUAL),
     };
-    trial done = try_allocation(driver, &found->plain, &found->granularity_bytes);
+    trial done = try_allocation(driver, device, &found->plain, &found->granularity_bytes);
     if (!has_passed(done) && found->plain.is_direct_rdma_capable) {
         found->plain.is_direct_rdma_capable = 0;
-        done = try_allocation(driver, &found->plain, &found->granularity_bytes);
+        done = try_allocation(driver, device, &found->plain, &found->granularity_bytes);
     }
     found->is_usable = has_passed(done) || was_full(done);
     if (!found->is_usable)
@@ -128,9 +131,34 @@ static void find_shareable(hr__cuda_virtual_memory *found, const hr__cuda_driver
     if (driver->cuMemExportToShareableHandle == NULL ||
         !has_attribute(driver, device, HR__CUDA_HAS_FILE_DESCRIPTOR_HANDLES))
         return;
-    trial done = try_allocation(driver, &found->shareable, &granularity_bytes);
+    trial done = try_allocation(driver, device, &found->shareable, &granularity_bytes);
     found->is_shareable = (has_passed(done) || was_full(done)) && granularity_bytes != 0 &&
                           found->granularity_bytes % granularity_bytes == 0;
+}
+
+/* In the sizes of the device's own handles, which it takes the place of. */
+static bool try_host(hr__cuda_virtual_memory *found, const hr__cuda_driver *driver,
+                     hr__cuda_device device, hr__cuda_location location)
+{
+    size_t granularity_bytes = 0;
+    found->on_host =
+        (hr__cuda_allocation){.type = HR__CUDA_ALLOCATION_PINNED, .location = location};
+    return has_passed(try_allocation(driver, device, &found->on_host, &granularity_bytes)) &&
+           granularity_bytes != 0 && found->granularity_bytes % granularity_bytes == 0;
+}
+
+static void find_host(hr__cuda_virtual_memory *found, const hr__cuda_driver *driver,
+                      hr__cuda_device device)
+{
+    int node = -1;
+    if (driver->cuDeviceGetAttribute(&node, HR__CUDA_NEAREST_HOST_NODE, device) ==
+            HR__CUDA_SUCCESS &&
+        node >= 0)
+        found->has_host =
+            try_host(found, driver, device, (hr__cuda_location){HR__CUDA_LOCATION_HOST_NODE, node});
+    if (!found->has_host)
+        found->has_host =
+            try_host(found, driver, device, (hr__cuda_location){HR__CUDA_LOCATION_HOST, 0});
 }
 
 void hr__cuda_find_virtual_memory(const hr__cuda_driver *driver, hr__cuda_device device,
@@ -146,6 +174,8 @@ void hr__cuda_find_virtual_memory(const hr__cuda_driver *driver, hr__cuda_device
         return;
     }
     find_plain(out, driver, device);
-    if (out->is_usable)
-        find_shareable(out, driver, device);
+    if (!out->is_usable)
+        return;
+    find_shareable(out, driver, device);
+    find_host(out, driver, device);
 }

@@ -19,9 +19,11 @@
 typedef struct hr__cuda_virtual_memory {
     bool is_usable;
     bool is_shareable; /* `shareable` works, and can be exported */
+    bool has_host;     /* `on_host` works, and the device reaches it */
     size_t granularity_bytes;
     hr__cuda_allocation plain;     /* what to ask for; with direct RDMA where it works */
     hr__cuda_allocation shareable; /* the same, for other processes too */
+    hr__cuda_allocation on_host;   /* page-locked memory of the nearest node, or of any */
     char reason[160];              /* why it is not usable; "" where it is */
 } hr__cuda_virtual_memory;
 

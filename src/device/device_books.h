@@ -15,7 +15,7 @@
  *
  * Invariants:
  *   - in_use_bytes is the sum of plain ranges and of handles that were not released or are mapped,
- *     but for imported ones
+ *     but for imported ones and those on the host
  *   - a handle's mapping_count is the number of entries, over all reservations, marked as its first
  *   - no two live ranges overlap; nor do two mappings
  *
@@ -76,6 +76,7 @@ typedef struct hr__handle_slot {
     bool is_held;       /* created and not released */
     bool is_shareable;
     bool is_imported; /* another's memory: no use of this device's */
+    bool is_on_host;  /* the host's memory: likewise */
 } hr__handle_slot;
 
 typedef struct hr__books {
@@ -103,6 +104,7 @@ typedef struct hr__books {
     uint32_t handle_capacity;
     uint32_t handle_count;      /* slots ever used */
     uint32_t first_free_handle; /* index + 1; 0 = none */
+    bool has_host_handles;      /* one was created on the host some time */
 } hr__books;
 
 /* `granularity_bytes` is a power of two. Takes no memory. */
@@ -156,6 +158,9 @@ static inline void hr__books_add_use(hr__books *books, uint64_t size_bytes)
 
 void hr__books_deinit_virtual(hr__books *books);
 
+/* Is memory of the host mapped somewhere in the range? */
+bool hr__books_is_on_host(hr__books *books, uint64_t address, uint64_t size_bytes);
+
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 /* The calls of the device table, with its contract. `*handle_count` is the number of mappings a
@@ -166,6 +171,7 @@ hr_status hr__books_reserve(hr__books *books, uint64_t size_bytes, hr_device_ptr
 hr_status hr__books_unreserve(hr__books *books, hr_device_ptr address, uint64_t size_bytes);
 hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out);
 hr_status hr__books_create_shareable(hr__books *books, uint64_t size_bytes, hr_handle *out);
+hr_status hr__books_create_on_host(hr__books *books, uint64_t size_bytes, hr_handle *out);
 hr_status hr__books_export_handle(hr__books *books, hr_handle handle, int *file_descriptor);
 hr_status hr__books_import_handle(hr__books *books, int file_descriptor, uint64_t size_bytes,
                                   hr_handle *out);

@@ -178,6 +178,23 @@ hr_status hr__books_create(hr__books *books, uint64_t size_bytes, hr_handle *out
     return create_handle(books, size_bytes, books->backing->create, false, out);
 }
 
+/* What is refused for lack of room is refused by the backing: the host's room is not the device's.
+ */
+hr_status hr__books_create_on_host(hr__books *books, uint64_t size_bytes, hr_handle *out)
+{
+    uint64_t where = 0;
+    HR__TRY(check_support(books, "create_on_host"));
+    HR__TRY(check_size(books, "create_on_host", size_bytes));
+    HR__TRY(find_free_slot(books));
+    if (books->backing->create != NULL)
+        HR__TRY(books->backing->create(books->backing_context, size_bytes, &where));
+    *out = file_handle(
+        books, (hr__handle_slot){
+                   .size_bytes = size_bytes, .where = where, .is_held = true, .is_on_host = true});
+    books->has_host_handles = true;
+    return HR_OK;
+}
+
 static hr_status check_sharing(const hr__books *books, const char *what)
 {
     HR__TRY(check_support(books, what));
@@ -224,7 +241,7 @@ hr_status hr__books_import_handle(hr__books *books, int file_descriptor, uint64_
 /* Neither held nor mapped: the memory goes. */
 static void end_handle(hr__books *books, hr__handle_slot *handle)
 {
-    if (!handle->is_imported)
+    if (!handle->is_imported && !handle->is_on_host)
         books->in_use_bytes -= handle->size_bytes;
     if (books->backing->discard != NULL)
         books->backing->discard(books->backing_context, handle->where, handle->size_bytes);
@@ -334,6 +351,27 @@ hr_status hr__books_map(hr__books *books, hr_device_ptr address, uint64_t size_b
     held->mapping_count++;
     at.reservation->mapped_count += at.count;
     return HR_OK;
+}
+
+bool hr__books_is_on_host(hr__books *books, uint64_t address, uint64_t size_bytes)
+{
+    if (!books->has_host_handles)
+        return false;
+    const hr__range *range = reservation_holding(books, address);
+    if (range == NULL || range->granules == NULL || size_bytes == 0)
+        return false;
+    uint64_t first = (address - range->address) >> books->granularity_log2;
+    uint64_t end = range->size_bytes >> books->granularity_log2;
+    uint64_t count = ((size_bytes - 1) >> books->granularity_log2) + 2; /* where it ends at most */
+    for (uint64_t i = first; i < end && i - first < count; i++) {
+        uint64_t begins = range->address + (i << books->granularity_log2);
+        uint32_t slot = range->granules[i] & ENTRY_SLOT_MASK;
+        if (begins > address && begins - address >= size_bytes)
+            break;
+        if (slot != 0 && books->handles[slot - 1].is_on_host)
+            return true;
+    }
+    return false;
 }
 
 /* Finds the span and holds it against the rule that unmap() and set_access() share: everything in

@@ -45,13 +45,18 @@ __attribute__((cold)) static hr_status follow_script(hr__stand_in *device, hr_de
                     device->failure_order, call_names[kind]);
 }
 
-static inline hr_status enter(hr__stand_in *device, hr_device_call kind)
+static inline hr_status begin(hr__stand_in *device, hr_device_call kind)
 {
-    hr__mutex_lock(&device->lock);
     device->calls.count[kind]++;
     if (__builtin_expect(device->is_lost || device->calls_until_failure != 0, 0))
         return follow_script(device, kind);
     return HR_OK;
+}
+
+static inline hr_status enter(hr__stand_in *device, hr_device_call kind)
+{
+    hr__mutex_lock(&device->lock);
+    return begin(device, kind);
 }
 
 /* `times` and `size_bytes` say how much the call did: calls over several handles pay for each. */
@@ -131,6 +136,15 @@ static hr_status stand_in_create(void *context, uint64_t size_bytes, hr_handle *
     return leave(device, HR_DEVICE_CALL_CREATE, 1, size_bytes, status);
 }
 
+static hr_status stand_in_create_on_host(void *context, uint64_t size_bytes, hr_handle *out)
+{
+    hr__stand_in *device = context;
+    hr_status status = enter(device, HR_DEVICE_CALL_CREATE_ON_HOST);
+    if (status == HR_OK)
+        status = hr__books_create_on_host(&device->books, size_bytes, out);
+    return leave(device, HR_DEVICE_CALL_CREATE_ON_HOST, 1, size_bytes, status);
+}
+
 static hr_status stand_in_create_shareable(void *context, uint64_t size_bytes, hr_handle *out)
 {
     hr__stand_in *device = context;
@@ -208,10 +222,14 @@ static hr_status stand_in_set_access(void *context, hr_device_ptr address, uint6
 {
     hr__stand_in *device = context;
     uint64_t handle_count = 0;
-    hr_status status = enter(device, HR_DEVICE_CALL_SET_ACCESS);
+    hr__mutex_lock(&device->lock);
+    hr_device_call kind = hr__books_is_on_host(&device->books, address, size_bytes)
+                              ? HR_DEVICE_CALL_ACCESS_ON_HOST
+                              : HR_DEVICE_CALL_SET_ACCESS;
+    hr_status status = begin(device, kind);
     if (status == HR_OK)
         status = hr__books_set_access(&device->books, address, size_bytes, &handle_count);
-    return leave(device, HR_DEVICE_CALL_SET_ACCESS, handle_count, size_bytes, status);
+    return leave(device, kind, handle_count, size_bytes, status);
 }
 
 /* ---- streams and events ---------------------------------------------------------------------- */
@@ -398,14 +416,19 @@ static hr_status stand_in_copy(void *context, hr_device_ptr to, hr_device_ptr fr
     hr__stand_in *device = context;
     void *target = NULL, *source = NULL;
     size_t host_bytes = 0;
-    hr_status status = enter(device, HR_DEVICE_CALL_COPY);
+    hr__mutex_lock(&device->lock);
+    hr_device_call kind = hr__books_is_on_host(&device->books, from, size_bytes) ||
+                                  hr__books_is_on_host(&device->books, to, size_bytes)
+                              ? HR_DEVICE_CALL_COPY_ON_HOST
+                              : HR_DEVICE_CALL_COPY;
+    hr_status status = begin(device, kind);
     if (status == HR_OK)
         status = find_bytes(device, "copy from", from, size_bytes, &source, &host_bytes);
     if (status == HR_OK)
         status = find_bytes(device, "copy to", to, size_bytes, &target, &host_bytes);
     if (status == HR_OK && target != NULL)
         memmove(target, source, host_bytes);
-    return leave(device, HR_DEVICE_CALL_COPY, 1, size_bytes, status);
+    return leave(device, kind, 1, size_bytes, status);
 }
 
 /* ---- page-locked host memory ----------------------------------------------------------------- */
@@ -525,6 +548,7 @@ static const hr_device_table stand_in_table = {
     .export_handle = stand_in_export_handle,
     .import_handle = stand_in_import_handle,
     .allow_peer = stand_in_allow_peer,
+    .create_on_host = stand_in_create_on_host,
 };
 
 /* ---- making and ending ----------------------------------------------------------------------- */

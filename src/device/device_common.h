@@ -10,6 +10,7 @@
  *   STREAM        stream_create, stream_destroy, stream_wait_event, stream_is_capturing
  *   SYNCHRONIZE   stream_synchronize, event_synchronize, synchronize
  *   HOST_TAKE     host_take, host_register; HOST_GIVE_BACK likewise
+ *   ACCESS_ON_HOST, COPY_ON_HOST   set_access and copy where memory from create_on_host is touched
  * event_destroy, write, read, fill, processes, export_handle and allow_peer are of no kind: they
  * are not counted, cost nothing and cannot be scripted to fail. They do fail on a lost device. */
 #ifndef HR_DEVICE_DEVICE_COMMON_H

@@ -295,6 +295,7 @@ static const hr_device_table cuda_table = {
     .export_handle = hr__cuda_export_handle,
     .import_handle = hr__cuda_import_handle,
     .allow_peer = hr__cuda_allow_peer,
+    .create_on_host = hr__cuda_create_on_host,
 };
 
 /* Starts the driver and finds the device. A stub library, and a driver that sees no GPU, are no
@@ -361,6 +362,7 @@ static hr_status set_up_virtual_memory(hr__cuda_gpu *device, hr_device_propertie
     properties->granularity_bytes = found->granularity_bytes;
     properties->has_shareable_handles = found->is_shareable;
     properties->has_rdma_handles = found->plain.is_direct_rdma_capable != 0;
+    properties->has_host_handles = found->has_host;
     return HR_OK;
 }
 

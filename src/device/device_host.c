@@ -9,6 +9,7 @@
  *   mapping        that piece, laid over the reservation; no access before set_access()
  *   unmapping      the reservation's empty mapping, laid over the piece
  *   shareable      a handle that is a memfd of its own, which exporting duplicates, and importing
+ *   on the host    a handle like others: all of it is host memory; only the books tell them apart
  *
  * Why one memfd and not one for each handle: thousands of handles must work, and a process has a
  * thousand file descriptors. The file is sparse and as long as a file can be, so a piece's offset
@@ -337,7 +338,8 @@ hr_status hr_host_device_create(uint64_t capacity_bytes, hr_device **out)
                        .has_virtual_memory = true,
                        .has_bytes = true,
                        .has_pinned_memory = true,
-                       .has_shareable_handles = true},
+                       .has_shareable_handles = true,
+                       .has_host_handles = true},
     };
     parts.properties.granularity_bytes = parts.granularity_bytes;
     snprintf(parts.properties.name, sizeof parts.properties.name, "host");

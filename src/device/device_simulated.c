@@ -38,6 +38,9 @@
  *   cuMemUnmap           20.1 (19.6)  19.2 (20.0)  26.0 (26.0)  per handle
  *   cuMemRelease         13.2 (13.2)  21.9 (21.8)  134.8 (134.7)
  *   cuMemcpyDtoD         5.4  (5.4)                131 (131)   on the device, as if waited for
+ *   cuMemCreate, host    460  (722)                89000 (92500)  373000 (370000): a slope alone
+ *   cuMemSetAccess, host 120  (121)                2900 (2850)    11000 (11100): with its cuMemMap
+ *   cuMemcpy, bus        80   (78)                 4900 (4940)    20000 (19640)
  *   cuMemHostAlloc                                 148000: a slope alone, from this one size
  *   cuMemFreeHost                                  23000: likewise
  *
@@ -59,6 +62,9 @@ const hr_call_cost hr__simulated_costs[HR_DEVICE_CALL_KINDS] = {
     [HR_DEVICE_CALL_HOST_TAKE] = {0, 592000000},
     [HR_DEVICE_CALL_HOST_GIVE_BACK] = {0, 92000000},
     [HR_DEVICE_CALL_COPY] = {4400, 506000},
+    [HR_DEVICE_CALL_CREATE_ON_HOST] = {0, 370000000},
+    [HR_DEVICE_CALL_ACCESS_ON_HOST] = {100000, 11000000},
+    [HR_DEVICE_CALL_COPY_ON_HOST] = {40000, 19600000},
 };
 
 typedef struct simulated_device {
@@ -258,7 +264,8 @@ hr_status hr_simulated_device_create(const hr_simulated_options *options, hr_dev
                        .granularity_bytes =
                            used.without_virtual_memory ? 0 : used.granularity_bytes,
                        .has_virtual_memory = !used.without_virtual_memory,
-                       .has_pinned_memory = true},
+                       .has_pinned_memory = true,
+                       .has_host_handles = !used.without_virtual_memory},
     };
     snprintf(parts.properties.name, sizeof parts.properties.name, "simulated");
     hr_status status = hr__stand_in_init(&device->common, &parts, out);

@@ -32,4 +32,11 @@ static inline bool hr__device_can_import(const hr_device *device)
            device->properties.has_virtual_memory && device->properties.has_shareable_handles;
 }
 
+/* May create_on_host() be called? */
+static inline bool hr__device_has_host_handles(const hr_device *device)
+{
+    return HR__DEVICE_TABLE_HAS(device->table, create_on_host) &&
+           device->properties.has_virtual_memory && device->properties.has_host_handles;
+}
+
 #endif /* HR_DEVICE_DEVICE_TABLE_H */

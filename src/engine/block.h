@@ -67,9 +67,11 @@ struct hr__block {
     uint64_t requested_bytes;    /* what the last caller asked for; 0 for a fresh record */
     uint64_t tag;                /* the caller's, while LIVE or PENDING; 0 otherwise */
     uint64_t segment_tag;        /* of the request that made the segment; follows the record */
-    int64_t age_base;            /* the shelf's clock when the block entered the free index */
+    int64_t age_base;            /* the shelf's clock when the block entered the free index; paged
+                                    engine: the request that made it, while LIVE or PENDING */
     struct hr__stream_use *uses; /* streams named by record_stream; the pool's */
     uint32_t pending_events;     /* of those, not yet complete; the pool's */
+    uint32_t advice;             /* paged engine: hr_advice, while LIVE or PENDING; 0 otherwise */
 } __attribute__((aligned(64)));
 
 _Static_assert(offsetof(hr__block, segment) == 64, "the first cache line is full");
@@ -122,6 +124,7 @@ static inline hr__block *hr__block_take(hr__block_source *source)
     block->segment_tag = 0;
     block->uses = NULL;
     block->pending_events = 0;
+    block->advice = 0;
     return block;
 }
 

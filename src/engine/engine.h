@@ -148,6 +148,10 @@ typedef struct hr__engine_table {
      * engine knows which addresses are pinned: HR_ERR_UNKNOWN_ADDRESS for any other. */
     hr_status (*pin)(hr__engine *engine, hr__block *block);
     hr_status (*unpin)(hr__engine *engine, hr_device_ptr address);
+    /* NULL in an engine that spills nothing. The block is live. A marked step may enter the safe
+     * point. */
+    void (*advise)(hr__engine *engine, hr__block *block, hr_advice advice);
+    hr_status (*mark_step)(hr__engine *engine);
     /* Fills what comes after struct_size, which is the owner's; everything is zero before. */
     void (*paged_stats)(const hr__engine *engine, hr_paged_stats *stats);
 } hr__engine_table;

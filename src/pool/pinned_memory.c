@@ -15,6 +15,7 @@
 #include "base/checked_math.h"
 #include "base/clock.h"
 #include "base/host_memory.h"
+#include "base/pinned_budget.h"
 
 /* ---- touching pages -------------------------------------------------------------------------- */
 
@@ -77,20 +78,32 @@ static hr_status take_registered(const hr_pinned_pool *pool, size_t size_bytes, 
     return HR_OK;
 }
 
+static hr_status take_unbudgeted(const hr_pinned_pool *pool, size_t size_bytes, char **out)
+{
+    const hr_device *device = pool->device;
+    void *memory = NULL;
+    if (pool->settings.pinned_use_host_register)
+        return take_registered(pool, size_bytes, out);
+    HR__TRY(device->table->host_take(device->context, size_bytes, &memory));
+    *out = memory;
+    return HR_OK;
+}
+
 static hr_status take_range(hr_pinned_pool *pool, uint64_t size_bytes, char **out,
                             bool *is_registered)
 {
-    const hr_device *device = pool->device;
     uint64_t start_ns = hr__clock_monotonic_ns();
-    void *memory = NULL;
     size_t host_bytes;
     if (!hr__narrow_size(size_bytes, &host_bytes))
         return hr__fail(HR_ERR_TOO_LARGE, "more pinned memory than this machine can address");
-    if (pool->settings.pinned_use_host_register) {
-        HR__TRY(take_registered(pool, host_bytes, out));
-    } else {
-        HR__TRY(device->table->host_take(device->context, size_bytes, &memory));
-        *out = memory;
+    if (!hr__pinned_budget_draw(pool->budget, size_bytes))
+        return hr__fail(HR_ERR_HOST_MEMORY,
+                        "%llu bytes of pinned memory are more than is left of its budget",
+                        (unsigned long long)size_bytes);
+    hr_status status = take_unbudgeted(pool, host_bytes, out);
+    if (status != HR_OK) {
+        hr__pinned_budget_put_back(pool->budget, size_bytes);
+        return status;
     }
     *is_registered = pool->settings.pinned_use_host_register;
     uint64_t elapsed_ns = hr__clock_monotonic_ns() - start_ns;
@@ -100,7 +113,8 @@ static hr_status take_range(hr_pinned_pool *pool, uint64_t size_bytes, char **ou
     return HR_OK;
 }
 
-static hr_status give_back_range(hr_pinned_pool *pool, char *address, bool is_registered)
+static hr_status give_back_range(hr_pinned_pool *pool, char *address, uint64_t size_bytes,
+                                 bool is_registered)
 {
     const hr_device *device = pool->device;
     uint64_t start_ns = hr__clock_monotonic_ns();
@@ -110,6 +124,7 @@ static hr_status give_back_range(hr_pinned_pool *pool, char *address, bool is_re
     } else {
         HR__TRY(device->table->host_give_back(device->context, address));
     }
+    hr__pinned_budget_put_back(pool->budget, size_bytes);
     uint64_t elapsed_ns = hr__clock_monotonic_ns() - start_ns;
     hr__pinned_lock(pool);
     hr__pinned_count_time(&pool->counters.host_free_time, elapsed_ns);
@@ -176,8 +191,9 @@ hr_status hr__pinned_take(hr_pinned_pool *pool, hr__pinned_block *block)
 
 static hr_status give_back_memory(hr_pinned_pool *pool, const hr__pinned_block *block)
 {
-    return block->is_of_reserve ? HR_OK
-                                : give_back_range(pool, block->address, block->is_registered);
+    return block->is_of_reserve
+               ? HR_OK
+               : give_back_range(pool, block->address, block->size_bytes, block->is_registered);
 }
 
 /* What the device would not take. To the old end the last one goes first, so that all lie as they
@@ -233,5 +249,6 @@ void hr__pinned_memory_deinit(hr_pinned_pool *pool)
         hr__host_free(block);
     }
     if (pool->reserve.start != NULL)
-        (void)give_back_range(pool, pool->reserve.start, pool->reserve.is_registered);
+        (void)give_back_range(pool, pool->reserve.start, pool->reserve.size_bytes,
+                              pool->reserve.is_registered);
 }

@@ -341,6 +341,7 @@ hr_status hr_pinned_pool_create(hr_device *device, const hr_pinned_options *opti
     hr__mutex_init(&pool->lock, HR__LOCK_POOL);
     pool->fork_generation = hr__fork_generation();
     pool->device = device;
+    pool->budget = options->budget;
     hr__torch_settings_init(&pool->settings);
     hr_status status = read_settings(options, &pool->settings);
     if (status != HR_OK) {

@@ -139,6 +139,7 @@ struct hr_pinned_pool {
     hr__mutex lock;
     uint32_t fork_generation;    /* set at creation, then read-only */
     hr_device *device;           /* set at creation, then read-only */
+    hr_pinned_budget *budget;    /* likewise; or NULL */
     hr__torch_settings settings; /* set at creation, then read-only */
 
     hr__tree_node *blocks; /* all but the leaving ones, by address */

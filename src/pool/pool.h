@@ -11,7 +11,7 @@
  *   pool_restore.c     a private pool as it was at a checkpoint
  *   pool_sharing.c     what other processes and other GPUs may use
  *   shared_memory.c    other processes' memory; of no pool
- *   pool_paged.c       what only an engine that moves memory has: pins, its statistics
+ *   pool_paged.c       what only an engine that moves memory has: pins, advice, its statistics
  *   pool_check.c       every invariant, walked
  *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
  *

@@ -67,6 +67,10 @@ static hr_status create_engine(const hr__engine_owner *owner, const hr_pool_opti
     bool is_torch = options->engine == NULL || strcmp(options->engine, "torch") == 0;
     if (options->torch_version != NULL)
         HR__TRY(hr__torch_parse_version(options->torch_version, &version));
+    if (is_torch && options->spill_bytes != 0)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "a spill_bytes of %llu for engine \"torch\", which spills nothing",
+                        (unsigned long long)options->spill_bytes);
     if (!is_torch && owner->device->properties.has_virtual_memory)
         return hr__paged_engine_create(owner, options, version, out);
     if (!is_torch)

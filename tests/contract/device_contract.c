@@ -118,7 +118,7 @@ static void properties_agree_with_memory_info_and_with_each_other(void **state)
         assert_true(properties->granularity_bytes >= 512);
     else
         assert_true(properties->granularity_bytes == 0 && !properties->has_shareable_handles &&
-                    !properties->has_rdma_handles);
+                    !properties->has_rdma_handles && !properties->has_host_handles);
 }
 
 static void processes_are_counted_and_stored_only_where_there_is_room(void **state)
@@ -646,5 +646,6 @@ int hr_test_device_contract(const hr_test_device_factory *factory)
     hr_test_use_factory(factory);
     int failed = cmocka_run_group_tests_name(factory->name, tests, NULL, NULL);
     failed += hr_test_sharing_contract(factory);
+    failed += hr_test_host_handles_contract(factory);
     return failed + hr_test_stand_in_contract(factory);
 }

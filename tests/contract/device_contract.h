@@ -21,9 +21,11 @@ typedef struct hr_test_device_factory {
 /* Runs every check, each on a device of its own. The number of checks that failed. */
 int hr_test_device_contract(const hr_test_device_factory *factory);
 
-/* Parts of it, included in the above: memory for other processes; what devices that tests can
- * script promise besides (mistakes, scripted failures, sweeps), held streams among it. */
+/* Parts of it, included in the above: memory for other processes; memory of the host; what devices
+ * that tests can script promise besides (mistakes, scripted failures, sweeps), held streams among
+ * it. */
 int hr_test_sharing_contract(const hr_test_device_factory *factory);
+int hr_test_host_handles_contract(const hr_test_device_factory *factory);
 int hr_test_stand_in_contract(const hr_test_device_factory *factory);
 int hr_test_held_streams_contract(const hr_test_device_factory *factory);
 

@@ -70,6 +70,13 @@ static bool are_same_hands(const hands *a, const hands *b)
     X(COPY, copy, d->table->copy(d->context, h->plain + MIB / 2, h->plain, MIB / 2, 0))            \
     X(GIVE_BACK, give_back, d->table->give_back(d->context, h->plain))                             \
     X(RESERVE, reserve, d->table->reserve(d->context, 4 * g, &h->reserved))                        \
+    X(CREATE_ON_HOST, create_on_host, d->table->create_on_host(d->context, g, &h->handle))         \
+    X(MAP, map_on_host, d->table->map(d->context, h->reserved, g, h->handle))                      \
+    X(ACCESS_ON_HOST, access_on_host, d->table->set_access(d->context, h->reserved, g))            \
+    X(COPY_ON_HOST, copy_on_host,                                                                  \
+      d->table->copy(d->context, h->reserved + g / 2, h->reserved, g / 2, 0))                      \
+    X(UNMAP, unmap_on_host, d->table->unmap(d->context, h->reserved, g))                           \
+    X(RELEASE, release_on_host, d->table->release(d->context, h->handle))                          \
     X(CREATE, create, d->table->create(d->context, g, &h->handle))                                 \
     X(MAP, map, d->table->map(d->context, h->reserved, g, h->handle))                              \
     X(SET_ACCESS, set_access, d->table->set_access(d->context, h->reserved, g))                    \
@@ -125,7 +132,9 @@ static const char *const kind_names[HR_DEVICE_CALL_KINDS] = {
 
 static bool is_step_possible(const hr_device *device, const step *one)
 {
-    bool is_virtual = one->kind >= HR_DEVICE_CALL_RESERVE && one->kind <= HR_DEVICE_CALL_SET_ACCESS;
+    bool is_virtual =
+        (one->kind >= HR_DEVICE_CALL_RESERVE && one->kind <= HR_DEVICE_CALL_SET_ACCESS) ||
+        one->kind >= HR_DEVICE_CALL_CREATE_ON_HOST;
     return device->properties.has_virtual_memory || !is_virtual;
 }
 

@@ -49,9 +49,10 @@ static void print_machine(const hr_device *device)
     printf("virtual memory  %s, granularity %" PRIu64 " bytes\n",
            device->properties.has_virtual_memory ? "yes" : "no",
            device->properties.granularity_bytes);
-    printf("handles         for network cards %s, for other processes %s\n",
+    printf("handles         for network cards %s, for other processes %s, on the host %s\n",
            device->properties.has_rdma_handles ? "yes" : "no",
-           device->properties.has_shareable_handles ? "yes" : "no");
+           device->properties.has_shareable_handles ? "yes" : "no",
+           device->properties.has_host_handles ? "yes" : "no");
 }
 
 static void print_processes(const hr_device *device)

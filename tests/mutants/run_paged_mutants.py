@@ -100,6 +100,27 @@ MUTANTS = [
      "            HR__TRY(hr__paged_drop_ghost(trim->engine, ghost, true));", "            continue;"),
     ("a trim ends empty arenas", "paged_reclaim.c",
      "    HR__TRY(end_empty_arenas(engine));\n", ""),
+    # live memory that leaves the device
+    ("pinned memory does not leave", "paged_copy.c",
+     "if (!place->is_guest && handle->pin_count == 0 && handle->on_host == NULL)",
+     "if (!place->is_guest && handle->on_host == NULL)"),
+    ("what has left does not leave again", "paged_copy.c",
+     "if (!place->is_guest && handle->pin_count == 0 && handle->on_host == NULL)",
+     "if (!place->is_guest && handle->pin_count == 0)"),
+    ("the data goes along", "paged_swap.c",
+     "        status = hr__paged_copy_live(engine, handle, first, scratch, stream);", ";"),
+    ("nothing leaves where all would not be enough", "paged_spill.c",
+     "    if (status == HR_OK && is_enough(engine, &found, bytes))", "    if (status == HR_OK)"),
+    ("who leaves is chosen", "paged_spill.c",
+     "        qsort(found->items, found->count, sizeof *found->items, hr__spill_compare);", ";"),
+    ("the highest moment of a step counts", "paged_on_host.c",
+     "hr__paged_live_bytes(engine) + block->size_bytes);", "0);"),
+    ("a return that is regretted makes the next later", "paged_spill.c",
+     "        spill->patience *= 2;", ";"),
+    ("what is left on the host waits for its stream", "paged_on_host.c",
+     "    if (!is_complete && !can_wait)\n        return HR_ERR_NOT_READY;", ""),
+    ("what comes free on the host serves nobody", "paged_engine.c",
+     "    if (!hr__paged_free_on_host(engine, block))\n", ""),
 ]
 
 

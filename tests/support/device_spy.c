@@ -66,6 +66,18 @@ static hr_status spy_create(void *context, uint64_t size_bytes, hr_handle *out)
                                     .handle = status == HR_OK ? *out : 0});
 }
 
+static hr_status spy_create_on_host(void *context, uint64_t size_bytes, hr_handle *out)
+{
+    hr_status status =
+        take_one(&listening->refused_host_creations) ? HR_ERR_HOST_MEMORY : refusal();
+    if (status == HR_OK)
+        status = listening->real->create_on_host(context, size_bytes, out);
+    return note((hr_test_call_made){.call = HR_TEST_CREATE_ON_HOST,
+                                    .status = status,
+                                    .size_bytes = size_bytes,
+                                    .handle = status == HR_OK ? *out : 0});
+}
+
 static hr_status spy_release(void *context, hr_handle handle)
 {
     hr_status status = refusal();
@@ -195,6 +207,7 @@ hr_device *hr_test_spy_on(hr_test_spy *spy, const hr_device *real)
     spy->table.reserve = spy_reserve;
     spy->table.unreserve = spy_unreserve;
     spy->table.create = spy_create;
+    spy->table.create_on_host = spy_create_on_host;
     spy->table.release = spy_release;
     spy->table.map = spy_map;
     spy->table.unmap = spy_unmap;

@@ -28,6 +28,7 @@ typedef enum hr_test_call {
     HR_TEST_STREAM_SYNCHRONIZE,
     HR_TEST_SYNCHRONIZE,
     HR_TEST_COPY,
+    HR_TEST_CREATE_ON_HOST,
 } hr_test_call;
 
 /* What of it applies to the call; the rest is 0. */
@@ -47,10 +48,11 @@ typedef struct hr_test_spy {
     const hr_device_table *real;
     hr_test_call_made calls[4096]; /* the latest; older ones are forgotten in one piece */
     size_t call_count;
-    unsigned refused_unmaps;      /* how many of the next calls fail, with HR_ERR_DEVICE */
-    unsigned refused_accesses;    /* of set_access(), with `access_status` */
-    hr_status access_status;      /* HR_OK stands for HR_ERR_DEVICE */
-    unsigned refused_wait_events; /* of stream_wait_event(), with HR_ERR_DEVICE */
+    unsigned refused_unmaps;         /* how many of the next calls fail, with HR_ERR_DEVICE */
+    unsigned refused_accesses;       /* of set_access(), with `access_status` */
+    hr_status access_status;         /* HR_OK stands for HR_ERR_DEVICE */
+    unsigned refused_host_creations; /* of create_on_host(), with HR_ERR_HOST_MEMORY */
+    unsigned refused_wait_events;    /* of stream_wait_event(), with HR_ERR_DEVICE */
 
     /* Of calls of any kind above: so many are let through, then so many are refused, with so many
      * let through after each of them. */

@@ -59,6 +59,10 @@ void hr_test_pool_open(hr_test_pool *test, const hr_test_pool_setup *setup)
         .idle_floor_bytes = setup->idle_floor_bytes,
         .is_shareable = setup->is_shareable,
         .safe_point = setup->safe_point,
+        .spill_bytes = setup->spill_bytes,
+        .spill_ahead_bytes = setup->spill_ahead_bytes,
+        .pinned_budget = setup->pinned_budget,
+        .spill_listener = setup->spill_listener,
     };
     hr_device *device =
         setup->spy != NULL ? hr_test_spy_on(setup->spy, test->device) : test->device;

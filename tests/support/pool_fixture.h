@@ -34,7 +34,11 @@ typedef struct hr_test_pool_setup {
     uint64_t idle_floor_bytes; /* as hr_pool_options */
     hr_safe_point safe_point;  /* as hr_pool_options */
     bool is_shareable;         /* as hr_pool_options */
-    hr_test_spy *spy;          /* not NULL: the pool sees its device through it */
+    uint64_t spill_bytes;      /* as hr_pool_options, and so the next three */
+    uint64_t spill_ahead_bytes;
+    hr_pinned_budget *pinned_budget;
+    hr_spill_listener spill_listener;
+    hr_test_spy *spy; /* not NULL: the pool sees its device through it */
 } hr_test_pool_setup;
 
 typedef struct hr_test_pool {

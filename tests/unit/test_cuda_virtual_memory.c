@@ -42,6 +42,8 @@ static int forget_orders(void **state)
     unsetenv("FAKE_CUDA_RDMA_WITHOUT_ACCESS");
     unsetenv("FAKE_CUDA_WITHOUT_SHARING");
     unsetenv("FAKE_CUDA_SHARING_REFUSED");
+    unsetenv("FAKE_CUDA_WITHOUT_HOST_NODES");
+    unsetenv("FAKE_CUDA_HOST_REFUSED");
     return 0;
 }
 
@@ -61,6 +63,7 @@ static void assert_nothing_is_left(void)
     assert_int_equal(left.reservation_count, 0);
     assert_int_equal(left.mapping_count, 0);
     assert_int_equal(left.used_bytes, 0);
+    assert_int_equal(left.host_handle_bytes, 0);
     assert_int_equal(left.context_depth, 0);
     assert_int_equal(left.capture_mode, 0);
 }
@@ -281,6 +284,58 @@ static void an_exported_descriptor_is_the_handles_memory(void **state)
     hr_device_destroy(device);
 }
 
+/* ---- memory of the host ---------------------------------------------------------------------- */
+
+static void assert_host_handles_are_of(const hr_device *device, int location, int number)
+{
+    hr_handle handle = 0;
+    assert_true(device->properties.has_host_handles);
+    assert_ok(device->table->create_on_host(device->context, 2 * MIB, &handle));
+    fake_cuda_state asked = hr_test_fake_cuda_state();
+    assert_int_equal(asked.allocation_location, location);
+    assert_int_equal(asked.allocation_device, number);
+    assert_int_equal(asked.is_direct_rdma_capable, 0);
+    assert_int_equal(asked.host_handle_bytes, 2 * MIB);
+    assert_int_equal(asked.used_bytes, 0);
+    assert_ok(device->table->release(device->context, handle));
+}
+
+static void host_handles_are_of_the_nearest_node_or_of_the_host(void **state)
+{
+    (void)state;
+    hr_device *device = open_device();
+    assert_nothing_is_left();
+    assert_host_handles_are_of(device, HR__CUDA_LOCATION_HOST_NODE, FAKE_CUDA_HOST_NODE);
+    hr_device_destroy(device);
+    order("FAKE_CUDA_WITHOUT_HOST_NODES", "1");
+    device = open_device();
+    assert_host_handles_are_of(device, HR__CUDA_LOCATION_HOST, 0);
+    hr_device_destroy(device);
+}
+
+static void where_the_host_gives_none_there_are_no_host_handles(void **state)
+{
+    (void)state;
+    hr_handle handle = 77;
+    order("FAKE_CUDA_HOST_REFUSED", "1");
+    hr_device *device = open_device();
+    assert_nothing_is_left();
+    assert_true(device->properties.has_virtual_memory && device->properties.has_rdma_handles);
+    assert_false(device->properties.has_host_handles);
+    assert_status(HR_ERR_UNSUPPORTED,
+                  device->table->create_on_host(device->context, 2 * MIB, &handle));
+    assert_last_error_has("no handles on the host");
+    assert_int_equal(handle, 77);
+    hr_device_destroy(device);
+    forget_orders(NULL);
+    device = open_device();
+    order("FAKE_CUDA_HOST_REFUSED", "1"); /* from now on: the machine has run out */
+    assert_status(HR_ERR_HOST_MEMORY,
+                  device->table->create_on_host(device->context, 2 * MIB, &handle));
+    assert_int_equal(handle, 77);
+    hr_device_destroy(device);
+}
+
 /* ---- the contract, on each kind of machine --------------------------------------------------- */
 
 static hr_status make_device(void *context, hr_device **out)
@@ -311,6 +366,8 @@ int main(void)
         WITH_ORDERS_FORGOTTEN(a_card_that_is_full_is_taken_at_its_word_but_for_direct_rdma),
         WITH_ORDERS_FORGOTTEN(sharing_is_there_only_where_the_device_has_it_and_it_works),
         cmocka_unit_test(an_exported_descriptor_is_the_handles_memory),
+        WITH_ORDERS_FORGOTTEN(host_handles_are_of_the_nearest_node_or_of_the_host),
+        WITH_ORDERS_FORGOTTEN(where_the_host_gives_none_there_are_no_host_handles),
         WITH_ORDERS_FORGOTTEN(a_driver_that_refuses_to_undo_has_none_either),
     };
     setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
@@ -319,6 +376,7 @@ int main(void)
     failed += keep_the_contract("cuda, no access for network cards",
                                 "FAKE_CUDA_RDMA_WITHOUT_ACCESS", "1");
     failed += keep_the_contract("cuda, sharing refused", "FAKE_CUDA_SHARING_REFUSED", "1");
+    failed += keep_the_contract("cuda, nothing on the host", "FAKE_CUDA_HOST_REFUSED", "1");
     failed += keep_the_contract("cuda, a virtual GPU", "FAKE_CUDA_FAIL", "cuMemMap=801");
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

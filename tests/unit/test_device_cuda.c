@@ -561,6 +561,7 @@ static void every_refusal_is_reported_and_keeps_the_outputs(void **state)
     REFUSED("cuMemHostUnregister", host_unregister(context, &byte));
     REFUSED("cuMemGetInfo_v2", memory_info(context, &number, &total_bytes));
     REFUSED("cuMemCreate", create_shareable(context, 2 * MIB, &number));
+    REFUSED("cuMemCreate", create_on_host(context, 2 * MIB, &number));
     REFUSED("cuMemExportToShareableHandle", export_handle(context, 1, &file));
     REFUSED("cuMemImportFromShareableHandle", import_handle(context, 1, 2 * MIB, &number));
     REFUSED("cuDeviceCanAccessPeer", allow_peer(context, 1, true));

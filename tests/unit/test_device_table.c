@@ -43,6 +43,23 @@ static void a_field_beyond_the_tables_size_counts_as_absent(void **state)
     hr_device_destroy(some.host);
 }
 
+static void a_device_has_host_handles_only_with_table_and_property(void **state)
+{
+    (void)state;
+    borrowed some = borrow();
+    some.device.table = &some.table;
+    assert_true(hr__device_has_host_handles(&some.device));
+    some.table.struct_size = offsetof(hr_device_table, create_on_host);
+    assert_false(hr__device_has_host_handles(&some.device));
+    some.table.struct_size = sizeof some.table;
+    some.device.properties.has_host_handles = false;
+    assert_false(hr__device_has_host_handles(&some.device));
+    some.device.properties.has_host_handles = true;
+    some.device.properties.has_virtual_memory = false;
+    assert_false(hr__device_has_host_handles(&some.device));
+    hr_device_destroy(some.host);
+}
+
 static void a_device_can_share_only_with_table_and_property(void **state)
 {
     (void)state;
@@ -69,6 +86,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_field_beyond_the_tables_size_counts_as_absent),
         cmocka_unit_test(a_device_can_share_only_with_table_and_property),
+        cmocka_unit_test(a_device_has_host_handles_only_with_table_and_property),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ enum {
 
 uint64_t hr__paged_most_bytes(const hr__paged_engine *engine)
 {
-    uint64_t limit_bytes = engine->base.limit_bytes;
+    uint64_t limit_bytes = hr__paged_limit_bytes(engine);
     uint64_t reserved_bytes = RESERVED_UNITS * engine->unit_bytes;
     if (engine->mode == HR__PAGED_MOVES || limit_bytes == UINT64_MAX ||
         limit_bytes < reserved_bytes)
@@ -38,8 +38,7 @@ uint64_t hr__paged_most_bytes(const hr__paged_engine *engine)
 
 /* ---- what both ways of copying do ------------------------------------------------------------ */
 
-/* Not what graphs replay into. */
-static bool may_be_copied(const hr__paged_engine *engine, const hr__lane *lane)
+bool hr__paged_may_be_copied(const hr__paged_engine *engine, const hr__lane *lane)
 {
     const hr__private_pool *pool = lane->shelf->private_pool;
     return (pool == NULL || pool->use_count == 0) &&
@@ -72,7 +71,7 @@ static bool is_any_stream_captured(const hr__paged_engine *engine)
 static hr_status walk_arena(hr__paged_engine *engine, const hr__segment *segment,
                             hr__paged_home_visitor visit, void *context)
 {
-    if (!may_be_copied(engine, segment->lane))
+    if (!hr__paged_may_be_copied(engine, segment->lane))
         return HR_OK;
     uint64_t done_to = segment->address;
     for (hr__block *block = segment->first; block != NULL; block = block->next) {
@@ -82,7 +81,7 @@ static hr_status walk_arena(hr__paged_engine *engine, const hr__segment *segment
             hr__place *place = hr__paged_place_at(engine, segment, address);
             hr__paged_handle *handle = place->handle;
             done_to = place->address + handle->size_bytes;
-            if (!place->is_guest && handle->pin_count == 0)
+            if (!place->is_guest && handle->pin_count == 0 && handle->on_host == NULL)
                 HR__TRY(visit(context, engine, handle, hr__paged_walk_to(block, place->address)));
         }
     }
@@ -225,8 +224,7 @@ static int by_worth(const void *left, const void *right)
 
 /* ---- making room ----------------------------------------------------------------------------- */
 
-/* How far the pool may still grow: not at all where it is the device that has no more. */
-static uint64_t room_bytes(const hr__paged_engine *engine, uint64_t limit_bytes)
+uint64_t hr__paged_room_bytes(const hr__paged_engine *engine, uint64_t limit_bytes)
 {
     uint64_t most_bytes = hr__min_u64(limit_bytes, hr__paged_most_bytes(engine));
     uint64_t held_bytes = engine->base.held_bytes;
@@ -308,7 +306,7 @@ static hr__paged_handle *find_change(const hr__paged_engine *engine)
  * them goes back for that: most are too large to take the place of a few units. */
 static hr_status make_change(hr__paged_engine *engine)
 {
-    if (room_bytes(engine, engine->base.limit_bytes) >= CHANGE_BYTES)
+    if (hr__paged_room_bytes(engine, hr__paged_limit_bytes(engine)) >= CHANGE_BYTES)
         return HR_OK;
     hr__paged_handle *handle = find_change(engine);
     if (handle == NULL || handle->size_bytes == engine->unit_bytes)
@@ -326,7 +324,7 @@ static hr_status copy_at_safe_point(hr__paged_engine *engine, hr_stream stream, 
     HR__TRY(hr__paged_device(engine)->synchronize(hr__paged_context(engine)));
     HR__TRY(hr__paged_settle_vacated(engine));
     HR__TRY(hr__paged_survey_all(engine));
-    uint64_t there_bytes = engine->candidate_bytes + room_bytes(engine, limit_bytes);
+    uint64_t there_bytes = engine->candidate_bytes + hr__paged_room_bytes(engine, limit_bytes);
     wanted_bytes = wanted_bytes > there_bytes ? wanted_bytes - there_bytes : engine->unit_bytes;
     bool is_last_resort = limit_bytes == UINT64_MAX;
     if (is_last_resort)
@@ -349,17 +347,26 @@ static bool enter_safe_point(hr__paged_engine *engine)
     return is_safe;
 }
 
+bool hr__paged_begin_moment(hr__paged_engine *engine)
+{
+    return !is_any_stream_captured(engine) && enter_safe_point(engine);
+}
+
+void hr__paged_end_moment(hr__paged_engine *engine)
+{
+    engine->base.owner.leave_safe_point(engine->base.owner.context);
+}
+
 hr_status hr__paged_make_room(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
                               uint64_t limit_bytes, bool *is_worth_while)
 {
-    const hr__engine_owner *owner = &engine->base.owner;
     *is_worth_while = false;
-    bool is_safe = !is_any_stream_captured(engine) && enter_safe_point(engine);
+    bool is_safe = hr__paged_begin_moment(engine);
     hr_status status = HR_OK;
     if (is_safe && engine->failure == NULL)
         status = copy_at_safe_point(engine, stream, size_bytes, limit_bytes, is_worth_while);
     if (is_safe)
-        owner->leave_safe_point(owner->context);
+        hr__paged_end_moment(engine);
     else
         engine->stats.refused_copies++;
     if (engine->failure != NULL)

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "engine/paged/paged_spill.h"
 #include "engine/torch/torch_rounding.h"
 
 /* ---- hits ------------------------------------------------------------------------------------ */
@@ -34,6 +35,7 @@ HR__INLINE hr__block *hand_out(hr__paged_engine *engine, hr__lane *lane, const h
     block->state = HR__BLOCK_LIVE;
     block->requested_bytes = request->size_bytes;
     block->tag = request->tag;
+    block->age_base = engine->clock;
     return block;
 }
 
@@ -146,13 +148,27 @@ void hr__paged_settle_free(hr__paged_engine *engine, hr__block *block, int64_t a
     settle_free(engine, hr__block_lane(block), block, age);
 }
 
+void hr__paged_free_part(hr__paged_engine *engine, hr__block *block)
+{
+    if (engine->stats.shared_pages == 0 || !hr__paged_free_in_guests(engine, block))
+        settle_free(engine, hr__block_lane(block), block, engine->clock);
+}
+
+static __attribute__((noinline)) void free_watched(hr__paged_engine *engine, hr__block *block)
+{
+    hr__paged_note_free(engine, block);
+    if (!hr__paged_free_on_host(engine, block))
+        hr__paged_free_part(engine, block);
+}
+
 void hr__paged_free(hr__engine *base, hr__block *block)
 {
     hr__paged_engine *engine = hr__paged_of(base);
     block->tag = 0;
-    if (__builtin_expect(engine->stats.shared_pages != 0, 0) &&
-        hr__paged_free_in_guests(engine, block))
+    if (__builtin_expect(engine->watched_frees != 0, 0)) {
+        free_watched(engine, block);
         return;
+    }
     settle_free(engine, hr__block_lane(block), block, engine->clock);
 }
 
@@ -188,5 +204,6 @@ hr__block *hr__paged_hand_out_at(hr__engine *base, hr__block *block, hr_device_p
     block->state = HR__BLOCK_LIVE;
     block->requested_bytes = size_bytes;
     block->tag = tag;
+    block->age_base = hr__paged_of(base)->clock;
     return block;
 }

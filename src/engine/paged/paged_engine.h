@@ -22,6 +22,11 @@
  *   paged_arenas.c      reservations of addresses
  *   paged_copy.c        when live data goes to other pages, and which; paged_evacuate.c: how
  *   paged_share.c       pages in use at several addresses
+ *   paged_spill.c       when live memory leaves the device, and comes back, and which
+ *   paged_swap.c        one handle, whose pages are exchanged under its address
+ *   paged_on_host.c     what it means that a handle is in host memory; frees there
+ *   host_stock.c        handles in host memory, made ahead and kept
+ *   spill_choice.c      who leaves first; spill_limits.c: how much the machine allows
  *   paged_pins.c        memory that others can see
  *   paged_events.c      marks in streams, that moves and unmapping wait for
  *   paged_reclaim.c     giving memory back
@@ -29,14 +34,17 @@
  *   paged_inspect.c     the invariants, walked
  *
  * Where live data may be copied a page may also have *guests*: other addresses at which it is in
- * use, in parts that do not overlap (paged_share.c).
+ * use, in parts that do not overlap (paged_share.c). Where it may leave the device, a handle can be
+ * *on the host*: what is in use of it is in use as ever, all else of it is nobody's
+ * (paged_on_host.c).
  *
  * Invariants, walked by hr__paged_check():
  *   - a unit of an arena knows the place that covers it; FREE blocks lie in homes, LIVE and PENDING
  *     ones in homes and guests; each ghost has a GHOST block of just its range; UNMAPPED blocks
  *     cover no place; SHADOW blocks cover parts of pages that have guests, or are some
  *   - the handles' sizes add up to held_bytes, and so do the LIVE, PENDING and FREE blocks: every
- *     byte of physical memory belongs to one of them
+ *     byte of physical memory belongs to one of them. Of a handle on the host only what is in use
+ *     counts, as spilled_bytes too; the rest of it are SHADOW blocks, and it has no FREE ones
  *   - a handle has exactly one home; one with guests is a unit long, and at its home the bytes that
  *     its guests use are SHADOW blocks, one for each part of a block */
 #ifndef HR_ENGINE_PAGED_PAGED_ENGINE_H
@@ -44,6 +52,7 @@
 
 #include "engine/engine.h"
 #include "engine/inspect.h"
+#include "engine/paged/host_stock.h" /* hr__host_handle */
 #include "engine/private_pools.h"
 #include "engine/segments.h"
 #include "engine/shelf.h"
@@ -54,6 +63,7 @@ typedef struct hr__place hr__place;
 typedef struct hr__paged_handle hr__paged_handle;
 typedef struct hr__mark hr__mark;
 typedef struct hr__pin hr__pin;
+typedef struct hr__paged_spill hr__paged_spill; /* paged_spill.h */
 
 /* A mapping or a reservation of addresses that is in no arena. */
 typedef struct hr__stuck {
@@ -106,9 +116,15 @@ struct hr__paged_handle {
     uint32_t guest_count;
     hr__place *guests;  /* see paged_share.c */
     uint32_t pin_count; /* not 0: stays where it is */
-    uint64_t survey;    /* the last survey that found it free */
-    hr__block *block;   /* the FREE block around it then; by now perhaps a neighbour of that, or one
-                           merged into a neighbour, which leads there (paged_books.c) */
+
+    /* On the host: paged_on_host.c. */
+    hr__host_handle *on_host; /* NULL: on the device */
+    uint64_t used_bytes;      /* of blocks in use; at 0 it is left, and in no list of handles */
+    hr__block *spare_records; /* two, linked through node.left, for frees that need them */
+
+    uint64_t survey;  /* the last survey that found it free */
+    hr__block *block; /* the FREE block around it then; by now perhaps a neighbour of that, or one
+                         merged into a neighbour, which leads there (paged_books.c) */
 };
 
 /* A handle that a survey found free. */
@@ -142,6 +158,10 @@ typedef struct hr__paged_engine {
     size_t candidate_count;
     size_t candidate_capacity;
     uint64_t candidate_bytes;
+
+    uint64_t watched_frees; /* not 0: a free has more to do: shared pages, handles on the host,
+                               blocks that were advised */
+    hr__paged_spill *spill; /* NULL: live memory stays on the device */
 
     hr__block *retired; /* records merged into others since the last survey */
     hr__place *vacated; /* guests that nobody uses any more, to become ghosts */
@@ -220,6 +240,13 @@ static inline void *hr__paged_context(const hr__paged_engine *engine)
     return engine->base.owner.device->context;
 }
 
+/* What is handed out, pending blocks included. */
+static inline uint64_t hr__paged_live_bytes(const hr__paged_engine *engine)
+{
+    const hr__counter *active = &engine->base.owner.counters->active_bytes;
+    return (uint64_t)(active->current[HR__SMALL] + active->current[HR__LARGE]);
+}
+
 /* ---- paged_engine.c -------------------------------------------------------------------------- */
 hr_status hr__paged_allocate(hr__engine *engine, const hr__request *request, hr__block **out,
                              hr__refusal *refusal);
@@ -228,6 +255,9 @@ hr_status hr__paged_allocate_at(hr__engine *engine, const hr__request *request,
 hr__block *hr__paged_hand_out_at(hr__engine *engine, hr__block *block, hr_device_ptr address,
                                  uint64_t size_bytes, uint64_t tag);
 void hr__paged_free(hr__engine *engine, hr__block *block);
+
+/* `block`, in no index, is used no more, and lies in no handle on the host. */
+void hr__paged_free_part(hr__paged_engine *engine, hr__block *block);
 
 /* `block`, in no index, becomes FREE: joined with free neighbours, and indexed. */
 void hr__paged_settle_free(hr__paged_engine *engine, hr__block *block, int64_t age);
@@ -319,6 +349,13 @@ hr_status hr__paged_release(hr__paged_engine *engine, hr__paged_handle *handle);
 /* At the engine's end: whatever is in it. */
 void hr__paged_abandon(hr__paged_engine *engine);
 
+/* What the pool may hold, handles on the host included: its limit is for the device. */
+static inline uint64_t hr__paged_limit_bytes(const hr__paged_engine *engine)
+{
+    uint64_t limit_bytes = engine->base.limit_bytes;
+    return limit_bytes != UINT64_MAX ? limit_bytes + engine->stats.spilled_bytes : UINT64_MAX;
+}
+
 /* ---- paged_arenas.c -------------------------------------------------------------------------- */
 hr_status hr__paged_add_arena(hr__paged_engine *engine, hr__lane *lane, uint64_t size_bytes);
 hr_status hr__paged_end_arena(hr__paged_engine *engine, hr__segment *segment);
@@ -345,6 +382,18 @@ hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *
 hr_status hr__paged_make_room(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
                               uint64_t limit_bytes, bool *is_worth_while);
 
+/* A moment in which nobody touches live data, with the lock dropped meanwhile: until
+ * hr__paged_end_moment(). False: not now, or never. The pool may have failed by then. */
+bool hr__paged_begin_moment(hr__paged_engine *engine);
+void hr__paged_end_moment(hr__paged_engine *engine);
+
+/* May its blocks be copied? Not what graphs replay into. */
+bool hr__paged_may_be_copied(const hr__paged_engine *engine, const hr__lane *lane);
+
+/* How far the pool may still grow towards `limit_bytes`: not at all where it is the device that
+ * has no more. */
+uint64_t hr__paged_room_bytes(const hr__paged_engine *engine, uint64_t limit_bytes);
+
 /* ---- paged_evacuate.c ------------------------------------------------------------------------ */
 
 /* `first` is a block of the handle's arena, near its beginning. Adds to `*gained_bytes` what goes
@@ -352,6 +401,14 @@ hr_status hr__paged_make_room(hr__paged_engine *engine, hr_stream stream, uint64
  * copy to, or not without taking as much as would be gained; nothing changed. */
 hr_status hr__paged_evacuate(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
                              hr_stream stream, bool is_deep, uint64_t *gained_bytes);
+
+/* Sees that engine->scratch has so many addresses. */
+hr_status hr__paged_reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes);
+/* Unmaps what was mapped at scratch addresses. Where the device refuses, `stuck` is taken to
+ * remember it, and false returned: the addresses are lost then (hr__paged_lose_scratch). */
+bool hr__paged_unmap_scratch(hr__paged_engine *engine, uint64_t address, uint64_t size_bytes,
+                             hr__stuck *stuck);
+void hr__paged_lose_scratch(hr__paged_engine *engine);
 
 /* Is every byte of the unit at `address` in use? `block` is one of its arena, not far from it. */
 bool hr__paged_is_unit_full(const hr__paged_engine *engine, hr__block *block, uint64_t address);

@@ -63,7 +63,7 @@ static uint64_t scratch_of(const evacuation *move, const piece *part)
     return move->engine->scratch->address + (part->address - move->handle->home->address);
 }
 
-static hr_status reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes)
+hr_status hr__paged_reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes)
 {
     const hr_device_table *table = hr__paged_device(engine);
     void *context = hr__paged_context(engine);
@@ -253,12 +253,23 @@ static hr_status map_scratch(evacuation *move)
 
 /* A mapping that the device would not undo takes nothing but its addresses: they are left alone,
  * and the end tries again. */
-static void leave_stuck(hr__paged_engine *engine, piece *part, uint64_t address)
+bool hr__paged_unmap_scratch(hr__paged_engine *engine, uint64_t address, uint64_t size_bytes,
+                             hr__stuck *stuck)
 {
-    *part->stuck =
-        (hr__stuck){engine->stuck, address, part->handle->size_bytes, .is_reservation = false};
-    engine->stuck = part->stuck;
-    part->stuck = NULL;
+    if (hr__paged_device(engine)->unmap(hr__paged_context(engine), address, size_bytes) == HR_OK)
+        return true;
+    *stuck = (hr__stuck){engine->stuck, address, size_bytes, .is_reservation = false};
+    engine->stuck = stuck;
+    return false;
+}
+
+void hr__paged_lose_scratch(hr__paged_engine *engine)
+{
+    hr__stuck **end = &engine->stuck; /* behind the mappings in it */
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = engine->scratch;
+    engine->scratch = NULL;
 }
 
 static void unmap_scratch(evacuation *move)
@@ -267,21 +278,15 @@ static void unmap_scratch(evacuation *move)
     bool is_lost = false;
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
-        if (part->is_scratch &&
-            hr__paged_device(engine)->unmap(hr__paged_context(engine), scratch_of(move, part),
-                                            part->handle->size_bytes) != HR_OK) {
-            leave_stuck(engine, part, scratch_of(move, part));
+        if (part->is_scratch && !hr__paged_unmap_scratch(engine, scratch_of(move, part),
+                                                         part->handle->size_bytes, part->stuck)) {
+            part->stuck = NULL;
             is_lost = true;
         }
         hr__host_free(part->stuck);
     }
-    if (is_lost) {
-        hr__stuck **end = &engine->stuck; /* behind the mappings in it */
-        while (*end != NULL)
-            end = &(*end)->next;
-        *end = engine->scratch;
-        engine->scratch = NULL;
-    }
+    if (is_lost)
+        hr__paged_lose_scratch(engine);
 }
 
 /* Those that the device does not let go stay noted as mapped, and fail the pool. */
@@ -418,7 +423,7 @@ static hr_status evacuate(evacuation *move)
         HR__TRY(hr__paged_drop_ghost(engine, move->handle->ghosts, true));
     if (!hr__block_source_reserve(&engine->base.records, 4 * (MOST_PIECES + 1)))
         return hr__fail_host_memory(sizeof(hr__block), "block records");
-    HR__TRY(reserve_scratch(engine, move->handle->size_bytes));
+    HR__TRY(hr__paged_reserve_scratch(engine, move->handle->size_bytes));
     HR__TRY(hr__paged_mark_stream(engine, move->stream, &mark));
     hr_status status = gather_pieces(move);
     if (status == HR_OK && !move->is_deep && bytes_of_pieces(move) >= move->handle->size_bytes)
@@ -448,7 +453,7 @@ hr_status hr__paged_evacuate(hr__paged_engine *engine, hr__paged_handle *handle,
                        .handle = handle,
                        .first = hr__paged_walk_to(first, handle->home->address),
                        .stream = stream,
-                       .limit_bytes = engine->base.limit_bytes,
+                       .limit_bytes = hr__paged_limit_bytes(engine),
                        .is_deep = is_deep};
     HR__TRY(evacuate(&move));
     *gained_bytes += size_bytes - bytes_of_pieces(&move);

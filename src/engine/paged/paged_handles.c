@@ -11,6 +11,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/paged/paged_spill.h"
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
@@ -283,12 +284,23 @@ static void abandon_stuck(hr__paged_engine *engine, hr__stuck *stuck)
     }
 }
 
+static void abandon_left(hr__paged_engine *engine)
+{
+    while (engine->spill != NULL && engine->spill->left != NULL) {
+        hr__paged_handle *handle = engine->spill->left;
+        engine->spill->left = handle->next;
+        abandon_places(engine, handle->home);
+        hr__host_stock_give_back(engine->spill->stock, handle->on_host);
+        hr__host_free(handle);
+    }
+}
+
 /* Blocks may be live, and work under way: cuMemFree() would wait for it, unmapping does not. */
 void hr__paged_abandon(hr__paged_engine *engine)
 {
     const hr_device_table *table = hr__paged_device(engine);
     void *context = hr__paged_context(engine);
-    if (engine->handles != NULL)
+    if (engine->handles != NULL || (engine->spill != NULL && engine->spill->left != NULL))
         (void)table->synchronize(context);
     while (engine->handles != NULL) {
         hr__paged_handle *handle = engine->handles;
@@ -296,10 +308,14 @@ void hr__paged_abandon(hr__paged_engine *engine)
         abandon_places(engine, handle->guests);
         (void)table->unmap(context, handle->home->address, handle->size_bytes);
         hr__host_free(handle->home);
-        (void)table->release(context, handle->device_handle);
+        if (handle->on_host != NULL)
+            hr__host_stock_give_back(engine->spill->stock, handle->on_host);
+        else
+            (void)table->release(context, handle->device_handle);
         hr__paged_unlink_handle(engine, handle);
         hr__host_free(handle);
     }
+    abandon_left(engine);
     abandon_stuck(engine, engine->stuck);
     abandon_stuck(engine, engine->scratch);
     while (engine->base.segments != NULL) {

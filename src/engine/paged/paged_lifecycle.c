@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "device/device_table.h" /* hr__device_can_share */
+#include "engine/paged/paged_spill.h"
 
 #define DEFAULT_IDLE_SHARE 0.016
 #define DEFAULT_IDLE_FLOOR_BYTES (UINT64_C(16) << 20)
@@ -128,6 +129,11 @@ static hr_status fail_pin(hr__engine *base, hr__block *block)
     return say_why(base);
 }
 
+static hr_status fail_mark_step(hr__engine *base)
+{
+    return say_why(base);
+}
+
 static hr_status fail_check(hr__engine *base)
 {
     return say_why(base);
@@ -139,6 +145,7 @@ static void destroy(hr__engine *base)
 {
     hr__paged_engine *engine = hr__paged_of(base);
     hr__paged_abandon(engine);
+    hr__paged_end_spill(engine);
     hr__paged_end_marks(engine);
     hr__paged_end_pins(engine);
     hr__private_deinit_all(base);
@@ -156,6 +163,12 @@ static void paged_stats(const hr__engine *base, hr_paged_stats *stats)
     *stats = hr__paged_of_const(base)->stats;
     stats->struct_size = struct_size;
     stats->is_failed = hr__paged_of_const(base)->failure != NULL;
+    if (hr__paged_of_const(base)->spill == NULL)
+        return;
+    hr__host_stock_numbers numbers;
+    hr__host_stock_look(hr__paged_of_const(base)->spill->stock, &numbers);
+    stats->host_handle_bytes = numbers.held_bytes;
+    stats->failed_host_creations = numbers.failed_creations;
 }
 
 /* ---- the tables ------------------------------------------------------------------------------ */
@@ -186,6 +199,8 @@ static const hr__engine_table paged_table = {
     .scope_end = hr__scope_end,
     .pin = hr__paged_pin,
     .unpin = hr__paged_unpin,
+    .advise = hr__paged_advise,
+    .mark_step = hr__paged_mark_step,
     .paged_stats = paged_stats,
 };
 
@@ -216,6 +231,8 @@ static const hr__engine_table failed_table = {
     .scope_end = hr__scope_end,
     .pin = fail_pin,
     .unpin = hr__paged_unpin,
+    .advise = hr__paged_advise,
+    .mark_step = fail_mark_step,
     .paged_stats = paged_stats,
 };
 
@@ -253,7 +270,7 @@ hr_status hr__paged_check_options(const hr__engine_owner *owner, const hr_pool_o
     if (options->is_shareable && !hr__device_can_share(owner->device))
         return hr__fail(HR_ERR_UNSUPPORTED, "device %s has no memory that can be shared",
                         device->name);
-    return HR_OK;
+    return hr__paged_check_spill(owner->device, options);
 }
 
 hr_status hr__paged_engine_create(const hr__engine_owner *owner, const hr_pool_options *options,
@@ -297,6 +314,8 @@ hr_status hr__paged_engine_create(const hr__engine_owner *owner, const hr_pool_o
     if (status == HR_OK && engine->settings.per_process_memory_fraction < 1.0)
         status =
             hr__engine_set_fraction(&engine->base, engine->settings.per_process_memory_fraction);
+    if (status == HR_OK && options->spill_bytes != 0)
+        status = hr__paged_begin_spill(engine, options);
     if (status != HR_OK) {
         destroy(&engine->base);
         return status;

@@ -13,6 +13,7 @@
  *      in mode tight this comes before 3
  *   7. what a pool that copies keeps of its limit, to have somewhere to copy to
  *   8. a free block of a private pool that serves others rather than let them run out
+ *   9. live memory leaves the device, where it may (paged_spill.c)
  *
  * The growth limit is tied to the peak of what was ever live, the request included, since a pool
  * has to be that large in any case: the peak and a share of it (hr_pool_options.idle_share). The
@@ -32,6 +33,7 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "engine/paged/paged_spill.h"
 
 enum {
     PARTS_OF_A_BLOCK = 16,
@@ -64,25 +66,19 @@ static hr_stream stream_of(const miss *request)
     return request->lane->stream;
 }
 
-static uint64_t live_bytes(const hr__paged_engine *engine)
-{
-    const hr__counter *active = &engine->base.owner.counters->active_bytes;
-    return (uint64_t)(active->current[HR__SMALL] + active->current[HR__LARGE]);
-}
-
 /* Peaks between two misses are in the counters, unless somebody reset them meanwhile. */
 static void set_limits(miss *request)
 {
     hr__paged_engine *engine = request->engine;
     uint64_t counted_bytes = (uint64_t)engine->base.owner.counters->active_bytes.peak_all;
-    uint64_t wanted_bytes = live_bytes(engine) + request->size_bytes;
+    uint64_t wanted_bytes = hr__paged_live_bytes(engine) + request->size_bytes;
     engine->peak_live_bytes =
         hr__max_u64(engine->peak_live_bytes, hr__max_u64(counted_bytes, wanted_bytes));
     uint64_t idle_bytes = (uint64_t)(engine->idle_share * (double)engine->peak_live_bytes);
     request->allowed_bytes =
         engine->peak_live_bytes + hr__max_u64(idle_bytes, engine->idle_floor_bytes);
     request->most_bytes =
-        request->takes_all ? engine->base.limit_bytes : hr__paged_most_bytes(engine);
+        request->takes_all ? hr__paged_limit_bytes(engine) : hr__paged_most_bytes(engine);
 }
 
 /* ---- filling a piece ------------------------------------------------------------------------- */
@@ -360,14 +356,19 @@ static hr_status try_windows(miss *request, hr__block **out)
     return fill_window(request, &window, out);
 }
 
-static hr_status copy_and_try(miss *request, uint64_t limit_bytes, hr__block **out)
+/* Makes room by one of two ways, as long as it gains something and the request finds too little. */
+typedef hr_status (*room_maker)(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
+                                uint64_t limit_bytes, bool *is_worth_while);
+
+static hr_status make_room_and_try(miss *request, room_maker make_room, uint64_t limit_bytes,
+                                   hr__block **out)
 {
     hr__paged_engine *engine = request->engine;
     bool is_worth_while = true;
     hr_status status = HR_ERR_OUT_OF_MEMORY;
     while (status == HR_ERR_OUT_OF_MEMORY) {
-        HR__TRY(hr__paged_make_room(engine, stream_of(request), request->size_bytes, limit_bytes,
-                                    &is_worth_while));
+        HR__TRY(make_room(engine, stream_of(request), request->size_bytes, limit_bytes,
+                          &is_worth_while));
         *out = hr__free_index_best_fit(&request->lane->free, request->size_bytes);
         if (*out != NULL)
             return HR_OK;
@@ -407,13 +408,15 @@ static hr_status serve(hr__paged_engine *engine, hr__lane *lane, uint64_t size_b
     engine->stats.misses++;
     if (engine->vacated != NULL && !is_capturing)
         HR__TRY(hr__paged_settle_vacated(engine));
+    if (engine->spill != NULL && !is_capturing)
+        HR__TRY(hr__paged_settle_left(engine, false));
     set_limits(&request);
     hr_status status = HR_ERR_OUT_OF_MEMORY;
     if (engine->mode == HR__PAGED_TIGHT && !is_capturing) {
         request.keeps_limit = true;
         status = try_windows(&request, out);
         if (status == HR_ERR_OUT_OF_MEMORY)
-            status = copy_and_try(&request, request.allowed_bytes, out);
+            status = make_room_and_try(&request, hr__paged_make_room, request.allowed_bytes, out);
         request.keeps_limit = false;
     }
     if (status == HR_ERR_OUT_OF_MEMORY)
@@ -428,14 +431,17 @@ static hr_status serve(hr__paged_engine *engine, hr__lane *lane, uint64_t size_b
     set_limits(&request);
     status = try_windows(&request, out);
     if (status == HR_ERR_OUT_OF_MEMORY && engine->mode != HR__PAGED_MOVES)
-        status = copy_and_try(&request, UINT64_MAX, out);
-    if (status == HR_ERR_OUT_OF_MEMORY && hr__paged_most_bytes(engine) < engine->base.limit_bytes) {
+        status = make_room_and_try(&request, hr__paged_make_room, UINT64_MAX, out);
+    if (status == HR_ERR_OUT_OF_MEMORY &&
+        hr__paged_most_bytes(engine) < hr__paged_limit_bytes(engine)) {
         request.takes_all = true;
         set_limits(&request);
         status = try_windows(&request, out);
     }
     if (status == HR_ERR_OUT_OF_MEMORY && (*out = find_on_oom(&request)) != NULL)
         return HR_OK;
+    if (status == HR_ERR_OUT_OF_MEMORY && engine->spill != NULL)
+        status = make_room_and_try(&request, hr__paged_spill_for, UINT64_MAX, out);
     return status;
 }
 
@@ -447,5 +453,7 @@ hr_status hr__paged_serve_miss(hr__paged_engine *engine, hr__lane *lane, uint64_
     hr_status status = serve(engine, lane, size_bytes, out);
     if (status != HR_OK)
         engine->peak_live_bytes = peak_bytes;
+    else if (engine->spill != NULL)
+        hr__paged_prepare_spill(engine);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/paged/paged_spill.h"
 
 /* Which memory is meant: that of one private pool, or all, but for the default pool's where a scope
  * or a capture forbids it. */
@@ -103,6 +104,8 @@ hr_status hr__paged_trim(hr__engine *base, const hr_private_id *only)
     if (only != NULL || !trim.keeps_default)
         HR__TRY(base->owner.finish_pending(base->owner.context, only));
     HR__TRY(hr__paged_settle_vacated(engine));
+    if (engine->spill != NULL && !trim.keeps_default)
+        HR__TRY(hr__paged_settle_left(engine, true));
     HR__TRY(hr__paged_survey_all(engine));
     HR__TRY(drop_ghosts_of_candidates(&trim));
     HR__TRY(release_candidates(&trim));

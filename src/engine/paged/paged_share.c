@@ -123,6 +123,7 @@ static void make_ghost_of(hr__paged_engine *engine, hr__place *guest, hr__mark *
     *link = guest->next;
     handle->guest_count--;
     engine->stats.shared_pages--;
+    engine->watched_frees--;
     give_back_spares(engine, guest);
     hr__block *block = hr__engine_find(&engine->base, guest->address);
     while (block->size_bytes < handle->size_bytes) {
@@ -299,6 +300,7 @@ static void settle_share(hr__paged_engine *engine, const part_page *page, const 
     host->handle->guests = guest;
     host->handle->guest_count++;
     engine->stats.shared_pages++;
+    engine->watched_frees++;
 }
 
 static hr_status share(hr__paged_engine *engine, part_page *page, part_page *host, hr_stream stream)

@@ -257,6 +257,10 @@ DRIVER(cuDeviceGetAttribute, (int *value, int attribute, int device))
         *value = !fake_is_set("FAKE_CUDA_WITHOUT_RDMA");
         return SUCCESS;
     }
+    if (attribute == HR__CUDA_NEAREST_HOST_NODE) {
+        *value = fake_is_set("FAKE_CUDA_WITHOUT_HOST_NODES") ? -1 : FAKE_CUDA_HOST_NODE;
+        return SUCCESS;
+    }
     if (attribute == HR__CUDA_HAS_FILE_DESCRIPTOR_HANDLES) {
         *value = !fake_is_set("FAKE_CUDA_WITHOUT_SHARING");
         return SUCCESS;

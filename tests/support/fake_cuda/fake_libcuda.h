@@ -10,6 +10,8 @@
  *   FAKE_CUDA_RDMA_WITHOUT_ACCESS=1  it has, but gives no access to memory that asked for it
  *   FAKE_CUDA_WITHOUT_SHARING=1      the device says its memory cannot be exported
  *   FAKE_CUDA_SHARING_REFUSED=1      it can, but not here: creating such memory is refused
+ *   FAKE_CUDA_WITHOUT_HOST_NODES=1   the device knows no NUMA node that is near
+ *   FAKE_CUDA_HOST_REFUSED=1         no memory of the host can be created
  *   FAKE_CUDA_WITHOUT_PEERS=1        no device can reach another's memory
  *   FAKE_CUDA_BUSY_MS=50             work still runs for so long, whoever waits for a device
  *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
@@ -27,6 +29,7 @@
 
 enum {
     FAKE_CUDA_DEVICES = 2,
+    FAKE_CUDA_HOST_NODE = 1,      /* the one near both of them */
     FAKE_CUDA_ANOTHER_PID = 4242, /* the second process NVML reports; it hides its memory */
 };
 #define FAKE_CUDA_TOTAL_BYTES ((size_t)4 << 30)
@@ -44,7 +47,8 @@ typedef struct fake_cuda_state {
     size_t device_used_bytes[FAKE_CUDA_DEVICES];
     unsigned stream_flags; /* of the latest stream and event */
     unsigned event_flags;
-    int allocation_type; /* as the latest cuMemCreate was given them */
+    int allocation_type;     /* as the latest cuMemCreate was given them */
+    int allocation_location; /* the type of location, and its number */
     int allocation_device;
     int is_direct_rdma_capable;
     int requested_handle_types;
@@ -54,6 +58,7 @@ typedef struct fake_cuda_state {
     int mapping_count;
     int open_mappings[FAKE_CUDA_DEVICES];     /* of those, the ones that a device may touch */
     int imported_count;                       /* handles whose memory another driver created */
+    size_t host_handle_bytes;                 /* of handles on the host */
     int synchronize_count[FAKE_CUDA_DEVICES]; /* cuCtxSynchronize, since the library was loaded */
 } fake_cuda_state;
 

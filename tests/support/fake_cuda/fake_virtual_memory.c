@@ -22,6 +22,7 @@ typedef struct handle {
     bool is_direct_rdma_capable;
     bool is_shareable;
     bool is_imported; /* another's memory: takes no room here */
+    bool is_on_host;  /* nor does this */
 } handle;
 
 static handle *handles; /* guarded by fake_lock, as the next two */
@@ -45,6 +46,8 @@ static void handle_drop_if_unused(handle *unused)
     *link = unused->next;
     if (unused->is_imported)
         fake_state.imported_count--;
+    else if (unused->is_on_host)
+        fake_state.host_handle_bytes -= unused->size_bytes;
     else
         unused->owner->used_bytes -= unused->size_bytes;
     fake_state.handle_count--;
@@ -138,6 +141,7 @@ static int create_handle(size_t size_bytes, const hr__cuda_allocation *allocatio
                          hr__cuda_handle *out)
 {
     fake_state.allocation_type = allocation->type;
+    fake_state.allocation_location = allocation->location.type;
     fake_state.allocation_device = allocation->location.id;
     fake_state.is_direct_rdma_capable = allocation->is_direct_rdma_capable;
     fake_state.requested_handle_types = allocation->requested_handle_types;
@@ -146,7 +150,10 @@ static int create_handle(size_t size_bytes, const hr__cuda_allocation *allocatio
         return INVALID_VALUE;
     if (is_shareable && fake_is_set("FAKE_CUDA_SHARING_REFUSED"))
         return NOT_SUPPORTED;
-    if (!fake_charge(size_bytes))
+    bool is_on_host = allocation->location.type != HR__CUDA_LOCATION_DEVICE;
+    if (is_on_host && fake_is_set("FAKE_CUDA_HOST_REFUSED"))
+        return OUT_OF_MEMORY;
+    if (!is_on_host && !fake_charge(size_bytes))
         return OUT_OF_MEMORY;
     handle *created = calloc(1, sizeof *created);
     int file = memfd_create("fake_libcuda", MFD_CLOEXEC);
@@ -157,20 +164,33 @@ static int create_handle(size_t size_bytes, const hr__cuda_allocation *allocatio
                         .size_bytes = size_bytes,
                         .file = file,
                         .is_direct_rdma_capable = allocation->is_direct_rdma_capable != 0,
-                        .is_shareable = is_shareable};
+                        .is_shareable = is_shareable,
+                        .is_on_host = is_on_host};
     handles = created;
+    fake_state.host_handle_bytes += is_on_host ? size_bytes : 0;
     fake_state.handle_count++;
     *out = (hr__cuda_handle)(uintptr_t)created;
     return SUCCESS;
+}
+
+/* Memory of the current device, of a node of the host, or of the host. */
+static bool is_good_location(hr__cuda_location location)
+{
+    switch (location.type) {
+    case HR__CUDA_LOCATION_DEVICE:
+        return &fake_primaries[location.id] == fake_current_context();
+    case HR__CUDA_LOCATION_HOST_NODE:
+        return location.id == FAKE_CUDA_HOST_NODE;
+    default:
+        return location.type == HR__CUDA_LOCATION_HOST;
+    }
 }
 
 DRIVER(cuMemCreate, (hr__cuda_handle * out, size_t size_bytes,
                      const hr__cuda_allocation *allocation, unsigned long long flags))
 {
     OBEY_ORDERS_IN_CONTEXT();
-    if (!is_granular(size_bytes) || flags != 0 ||
-        allocation->location.type != HR__CUDA_LOCATION_DEVICE ||
-        &fake_primaries[allocation->location.id] != fake_current_context())
+    if (!is_granular(size_bytes) || flags != 0 || !is_good_location(allocation->location))
         return INVALID_VALUE;
     pthread_mutex_lock(&fake_lock);
     int result = create_handle(size_bytes, allocation, out);

@@ -1,0 +1,266 @@
+/* host_stock.c - lending handles in host memory, and the thread that makes them ahead.
+ *
+ * Whoever makes one reserves its bytes first, under the lock, makes it without, and then either
+ * keeps the bytes or puts them back: so the limit holds whoever is at it at the same time. The
+ * thread is a guest in someone's program: it takes no signals, and sleeps until there is a wish. */
+#include "engine/paged/host_stock.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/checked_math.h" /* hr__min_u64 */
+#include "base/error.h"
+#include "base/host_memory.h"
+#include "base/pinned_budget.h"
+
+struct hr__host_stock {
+    const hr_device *device;  /* set at creation, then read-only, like the next two */
+    hr_pinned_budget *budget; /* or NULL */
+    uint64_t limit_bytes;
+
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t has_news;
+    hr__host_handle *ready;
+    hr__host_stock_numbers numbers;
+    uint64_t wishes_bytes[HR__HOST_STOCK_WISHES];
+    size_t wish_count; /* 0: none, or given up */
+    bool has_thread;
+    bool is_ending;
+    pthread_t thread;
+};
+
+hr_status hr__host_stock_create(const hr_device *device, hr_pinned_budget *budget,
+                                uint64_t limit_bytes, hr__host_stock **out)
+{
+    hr__host_stock *stock = hr__host_alloc_zeroed(1, sizeof *stock);
+    if (stock == NULL)
+        return hr__fail_host_memory(sizeof *stock, "a stock of host handles");
+    stock->device = device;
+    stock->budget = budget;
+    stock->limit_bytes = limit_bytes;
+    if (pthread_mutex_init(&stock->lock, NULL) != 0) {
+        hr__host_free(stock);
+        return hr__fail(HR_ERR_HOST_MEMORY, "no lock for a stock of host handles");
+    }
+    if (pthread_cond_init(&stock->has_news, NULL) != 0) {
+        pthread_mutex_destroy(&stock->lock);
+        hr__host_free(stock);
+        return hr__fail(HR_ERR_HOST_MEMORY, "no condition for a stock of host handles");
+    }
+    *out = stock;
+    return HR_OK;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static bool reserve_bytes(hr__host_stock *stock, uint64_t size_bytes)
+{
+    if (size_bytes > stock->limit_bytes - stock->numbers.held_bytes ||
+        !hr__pinned_budget_draw(stock->budget, size_bytes))
+        return false;
+    stock->numbers.held_bytes += size_bytes;
+    return true;
+}
+
+static void put_back_bytes(hr__host_stock *stock, uint64_t size_bytes)
+{
+    stock->numbers.held_bytes -= size_bytes;
+    hr__pinned_budget_put_back(stock->budget, size_bytes);
+}
+
+/* ---- one handle ------------------------------------------------------------------------------ */
+
+/* Its bytes are reserved, and are again free where it cannot be made. Without the lock. */
+static hr_status make(hr__host_stock *stock, uint64_t size_bytes, hr__host_handle **out)
+{
+    const hr_device *device = stock->device;
+    hr__host_handle *made = hr__host_alloc_zeroed(1, sizeof *made);
+    hr_status status = made != NULL ? device->table->create_on_host(device->context, size_bytes,
+                                                                    &made->device_handle)
+                                    : hr__fail_host_memory(sizeof *made, "a handle in host memory");
+    if (status == HR_OK) {
+        made->size_bytes = size_bytes;
+        *out = made;
+        return HR_OK;
+    }
+    hr__host_free(made);
+    pthread_mutex_lock(&stock->lock);
+    put_back_bytes(stock, size_bytes);
+    stock->numbers.failed_creations++;
+    pthread_mutex_unlock(&stock->lock);
+    return HR_ERR_HOST_MEMORY;
+}
+
+/* A handle that the device will not take back is lost to us; its memory is gone for good. */
+static void end(hr__host_stock *stock, hr__host_handle *handle)
+{
+    const hr_device *device = stock->device;
+    (void)device->table->release(device->context, handle->device_handle);
+    hr__host_free(handle);
+}
+
+/* Takes one of the given size out of the stock, of any size for 0; NULL: there is none. */
+static hr__host_handle *take_ready(hr__host_stock *stock, uint64_t size_bytes)
+{
+    hr__host_handle **link = &stock->ready;
+    while (*link != NULL && size_bytes != 0 && (*link)->size_bytes != size_bytes)
+        link = &(*link)->next;
+    hr__host_handle *found = *link;
+    if (found != NULL) {
+        *link = found->next;
+        stock->numbers.ready_bytes -= found->size_bytes;
+    }
+    return found;
+}
+
+static void put_ready(hr__host_stock *stock, hr__host_handle *handle)
+{
+    handle->next = stock->ready;
+    stock->ready = handle;
+    stock->numbers.ready_bytes += handle->size_bytes;
+}
+
+/* ---- lending --------------------------------------------------------------------------------- */
+
+hr_status hr__host_stock_take(hr__host_stock *stock, uint64_t size_bytes, hr__host_handle **out)
+{
+    pthread_mutex_lock(&stock->lock);
+    hr__host_handle *found = take_ready(stock, size_bytes);
+    while (found == NULL && !reserve_bytes(stock, size_bytes)) {
+        hr__host_handle *unused = take_ready(stock, 0);
+        if (unused == NULL) {
+            pthread_mutex_unlock(&stock->lock);
+            return HR_ERR_OUT_OF_MEMORY;
+        }
+        put_back_bytes(stock, unused->size_bytes);
+        pthread_mutex_unlock(&stock->lock);
+        end(stock, unused);
+        pthread_mutex_lock(&stock->lock);
+    }
+    pthread_mutex_unlock(&stock->lock);
+    if (found == NULL)
+        return make(stock, size_bytes, out);
+    *out = found;
+    return HR_OK;
+}
+
+void hr__host_stock_give_back(hr__host_stock *stock, hr__host_handle *handle)
+{
+    pthread_mutex_lock(&stock->lock);
+    put_ready(stock, handle);
+    pthread_mutex_unlock(&stock->lock);
+}
+
+/* ---- making ahead ---------------------------------------------------------------------------- */
+
+static size_t count_wishes(const hr__host_stock *stock, uint64_t size_bytes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < stock->wish_count; i++)
+        count += stock->wishes_bytes[i] == size_bytes;
+    return count;
+}
+
+static size_t count_ready(const hr__host_stock *stock, uint64_t size_bytes)
+{
+    size_t count = 0;
+    for (const hr__host_handle *each = stock->ready; each != NULL; each = each->next)
+        count += each->size_bytes == size_bytes;
+    return count;
+}
+
+/* A size of which fewer are ready than wished for; 0: none. */
+static uint64_t find_missing(const hr__host_stock *stock)
+{
+    for (size_t i = 0; i < stock->wish_count; i++) {
+        uint64_t size_bytes = stock->wishes_bytes[i];
+        if (count_ready(stock, size_bytes) < count_wishes(stock, size_bytes))
+            return size_bytes;
+    }
+    return 0;
+}
+
+static void *make_ahead(void *context)
+{
+    hr__host_stock *stock = context;
+    pthread_mutex_lock(&stock->lock);
+    while (!stock->is_ending) {
+        uint64_t size_bytes = find_missing(stock);
+        if (size_bytes == 0 || !reserve_bytes(stock, size_bytes)) {
+            stock->wish_count = 0;
+            pthread_cond_wait(&stock->has_news, &stock->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&stock->lock);
+        hr__host_handle *made = NULL;
+        hr_status status = make(stock, size_bytes, &made);
+        pthread_mutex_lock(&stock->lock);
+        if (status == HR_OK)
+            put_ready(stock, made);
+        else
+            stock->wish_count = 0;
+    }
+    pthread_mutex_unlock(&stock->lock);
+    return NULL;
+}
+
+/* Without a thread everything is made when it is needed. */
+static bool start_thread(hr__host_stock *stock)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return false;
+    bool has_started = pthread_create(&stock->thread, NULL, make_ahead, stock) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (has_started)
+        pthread_setname_np(stock->thread, "headroom-spill");
+    return has_started;
+}
+
+void hr__host_stock_wish(hr__host_stock *stock, const uint64_t *sizes_bytes, size_t count)
+{
+    pthread_mutex_lock(&stock->lock);
+    stock->wish_count = count < HR__HOST_STOCK_WISHES ? count : HR__HOST_STOCK_WISHES;
+    memcpy(stock->wishes_bytes, sizes_bytes, stock->wish_count * sizeof *sizes_bytes);
+    if (!stock->has_thread)
+        stock->has_thread = start_thread(stock);
+    pthread_cond_signal(&stock->has_news);
+    pthread_mutex_unlock(&stock->lock);
+}
+
+/* ---- looking, and the end -------------------------------------------------------------------- */
+
+void hr__host_stock_look(hr__host_stock *stock, hr__host_stock_numbers *out)
+{
+    pthread_mutex_lock(&stock->lock);
+    *out = stock->numbers;
+    uint64_t lent_bytes = out->held_bytes - out->ready_bytes;
+    uint64_t left_bytes = hr__pinned_budget_left(stock->budget);
+    out->free_bytes = hr__min_u64(
+        stock->limit_bytes - lent_bytes,
+        left_bytes < UINT64_MAX - out->ready_bytes ? left_bytes + out->ready_bytes : UINT64_MAX);
+    pthread_mutex_unlock(&stock->lock);
+}
+
+void hr__host_stock_destroy(hr__host_stock *stock)
+{
+    if (stock == NULL)
+        return;
+    pthread_mutex_lock(&stock->lock);
+    stock->is_ending = true;
+    bool has_thread = stock->has_thread;
+    pthread_cond_signal(&stock->has_news);
+    pthread_mutex_unlock(&stock->lock);
+    if (has_thread)
+        pthread_join(stock->thread, NULL);
+    for (hr__host_handle *handle; (handle = take_ready(stock, 0)) != NULL;) {
+        put_back_bytes(stock, handle->size_bytes);
+        end(stock, handle);
+    }
+    pthread_cond_destroy(&stock->has_news);
+    pthread_mutex_destroy(&stock->lock);
+    hr__host_free(stock);
+}

@@ -1,0 +1,94 @@
+/* spill_choice.c - which memory leaves the device first, when some has to.
+ *
+ * What has left is reached over the bus, at a fortieth of the speed, each time it is touched. So
+ * what is touched least should leave; but nobody can see who touches what. What is known is what
+ * the caller says, when a block was made, and that it lives still. In this order:
+ *
+ *   class     who                                    why
+ *   COLD      advised so                             the caller knows: an optimizer's state is
+ *                                                    touched once a step
+ *   SETTLED   lived through the last two steps, the  it outlived everything that belongs to a step.
+ *             youngest first                         What a program makes first it uses most, the
+ *                                                    weights above all, several times a step; what
+ *                                                    it adds last and keeps is state of the update
+ *   PASSING   not yet, the oldest first              it will be freed soon, and until then it is
+ *                                                    in the middle of things. The first made of a
+ *                                                    forward pass is the last needed by a backward
+ *   HOT       advised so                             only rather than run out of memory
+ *
+ * Where no steps are marked, a block is settled that is older than a quarter of all requests: in a
+ * training loop that is longer than a step from the fourth step on, and earlier there is little
+ * else to go by.
+ *
+ * Memory leaves in whole handles. One with several blocks is as good as the worst of them, and as
+ * old as the largest. Handles of small blocks come last in their class: they hold many blocks, so
+ * that many kernels touch them, and there is little to gain. Of equals the largest goes first,
+ * which takes the fewest driver calls, then the lowest address, so that a replay chooses alike.
+ *
+ * What we did not do: look at the pages' access counters, which only few cards have, or guess from
+ * sizes which blocks are alike.
+ *
+ * No state and no locks: safe from any thread. Checked in tests/unit/test_spill_choice.c. */
+#include "engine/paged/spill_choice.h"
+
+#include <string.h>
+
+enum {
+    STEPS_TO_SETTLE = 2,
+    PARTS_OF_THE_PAST = 4, /* without steps */
+};
+
+void hr__spill_mark(hr__spill_clock *clock)
+{
+    memmove(clock->marks + 1, clock->marks, (HR__SPILL_MARKS - 1) * sizeof clock->marks[0]);
+    clock->marks[0] = clock->now;
+    if (clock->mark_count < HR__SPILL_MARKS)
+        clock->mark_count++;
+}
+
+static bool is_settled(const hr__spill_clock *clock, int64_t born)
+{
+    if (clock->mark_count < STEPS_TO_SETTLE)
+        return clock->now - born >= clock->now / PARTS_OF_THE_PAST;
+    return born <= clock->marks[STEPS_TO_SETTLE - 1];
+}
+
+hr__spill_class hr__spill_classify(const hr__spill_clock *clock, hr_advice advice, int64_t born)
+{
+    switch (advice) {
+    case HR_ADVISE_COLD:
+        return HR__SPILL_COLD;
+    case HR_ADVISE_HOT:
+        return HR__SPILL_HOT;
+    case HR_ADVISE_NORMAL:
+        break;
+    }
+    return is_settled(clock, born) ? HR__SPILL_SETTLED : HR__SPILL_PASSING;
+}
+
+void hr__spill_add(hr__spill_candidate *candidate, const hr__spill_clock *clock, hr_advice advice,
+                   int64_t born, uint64_t bytes)
+{
+    hr__spill_class found = hr__spill_classify(clock, advice, born);
+    candidate->used_bytes += bytes;
+    if (found > candidate->worst)
+        candidate->worst = found;
+    if (bytes > candidate->largest_bytes) {
+        candidate->largest_bytes = bytes;
+        candidate->born = born;
+    }
+}
+
+int hr__spill_compare(const void *left, const void *right)
+{
+    const hr__spill_candidate *a = left, *b = right;
+    if (a->worst != b->worst)
+        return a->worst < b->worst ? -1 : 1;
+    if (a->is_small != b->is_small)
+        return b->is_small ? -1 : 1;
+    if (a->born != b->born)
+        return (a->born > b->born) == (a->worst != HR__SPILL_PASSING) ? -1 : 1;
+    if (a->size_bytes != b->size_bytes)
+        return a->size_bytes > b->size_bytes ? -1 : 1;
+    return a->address < b->address ? -1 : a->address > b->address;
+}

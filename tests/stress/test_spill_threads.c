@@ -1,0 +1,355 @@
+/* test_spill_threads.c - eight threads hold more than the device has, so that live memory leaves
+ * and comes back under them all the time, while calls of the device and host allocations fail; and
+ * no byte is lost.
+ *
+ * Every block has a pattern, by address and owner. A thread touches its blocks under a lock that
+ * many may have at once; a safe point is to have it alone. So nobody touches a block while it
+ * moves, as a program has to promise, and everybody touches all of theirs in between.
+ *
+ * Busy times, when all take more, and calm ones, when they give back and steps end, take turns: the
+ * first make memory leave, the second let it come back.
+ *
+ * HR_TEST_SEED repeats a run as far as threads let it; HR_TEST_ROUNDS makes it longer. */
+#include "headroom/headroom.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/host_memory.h"
+#include "support/cmocka_here.h"
+#include "support/pool_fixture.h"
+
+enum { THREADS = 8, STREAMS = 4, MOST_LIVE = 24, ROUNDS = 600, CHECK_EVERY = 50, SEASON = 1200 };
+
+#define PAGE 4096
+#define MOST_LIVE_BYTES (9 * HR_TEST_MIB) /* of one thread, before it asks again */
+#define CAPACITY_BYTES (40 * HR_TEST_MIB)
+#define SPILL_BYTES (64 * HR_TEST_MIB)
+
+typedef struct live_block {
+    hr_device_ptr address;
+    uint64_t size_bytes;
+    uint64_t key;
+} live_block;
+
+typedef struct shared {
+    hr_test_pool t;
+    uint64_t rounds;
+    bool injects;                /* failures */
+    pthread_rwlock_t touching;   /* many may touch blocks; a safe point is alone */
+    _Atomic uint64_t operations; /* of all threads */
+    _Atomic int is_over;         /* some thread found a fault: all stop */
+    char fault[400];             /* of the first */
+    pthread_mutex_t fault_lock;
+} shared;
+
+typedef struct worker {
+    shared *all;
+    unsigned number;
+    uint64_t random;
+    live_block live[MOST_LIVE];
+    size_t live_count;
+    uint64_t live_bytes;
+    uint64_t served_count, refused_count;
+} worker;
+
+/* Assertions of the test library jump, and only the main thread may: the others report. */
+static void report(shared *all, const char *what)
+{
+    pthread_mutex_lock(&all->fault_lock);
+    if (all->fault[0] == '\0')
+        snprintf(all->fault, sizeof all->fault, "%s: %s", what, hr_last_error());
+    pthread_mutex_unlock(&all->fault_lock);
+    atomic_store(&all->is_over, 1);
+}
+
+#define EXPECT(self, claim)                                                                        \
+    do {                                                                                           \
+        if (!(claim))                                                                              \
+            report((self)->all, #claim);                                                           \
+    } while (0)
+
+/* ---- the safe point -------------------------------------------------------------------------- */
+
+static bool enter(void *context)
+{
+    shared *all = context;
+    return pthread_rwlock_wrlock(&all->touching) == 0;
+}
+
+static void leave(void *context)
+{
+    shared *all = context;
+    (void)pthread_rwlock_unlock(&all->touching);
+}
+
+/* ---- random numbers and patterns ------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t number)
+{
+    number = (number ^ (number >> 31)) * UINT64_C(0x9E3779B97F4A7C15);
+    return (number ^ (number >> 29)) * UINT64_C(0xBF58476D1CE4E5B9) ^ (number >> 32);
+}
+
+static uint64_t dice(worker *self, uint64_t sides)
+{
+    self->random += UINT64_C(0x9E3779B97F4A7C15);
+    return mix(self->random) % sides;
+}
+
+static unsigned char mark_of(const live_block *block, uint64_t offset)
+{
+    return (unsigned char)mix(block->key ^ block->address ^ offset);
+}
+
+static void write_marks(worker *self, const live_block *block)
+{
+    unsigned char *bytes = (unsigned char *)(uintptr_t)block->address;
+    (void)pthread_rwlock_rdlock(&self->all->touching);
+    for (uint64_t offset = 0; offset < block->size_bytes; offset += PAGE)
+        bytes[offset] = mark_of(block, offset);
+    bytes[block->size_bytes - 1] = mark_of(block, block->size_bytes - 1);
+    (void)pthread_rwlock_unlock(&self->all->touching);
+}
+
+static bool has_its_marks(worker *self, const live_block *block)
+{
+    const unsigned char *bytes = (const unsigned char *)(uintptr_t)block->address;
+    uint64_t last = block->size_bytes - 1;
+    bool is_same = true;
+    (void)pthread_rwlock_rdlock(&self->all->touching);
+    for (uint64_t offset = 0; offset < last; offset += PAGE)
+        is_same &= bytes[offset] == mark_of(block, offset);
+    is_same &= bytes[last] == mark_of(block, last);
+    (void)pthread_rwlock_unlock(&self->all->touching);
+    return is_same;
+}
+
+/* ---- what a thread does ---------------------------------------------------------------------- */
+
+static bool is_expected(const worker *self, hr_status status)
+{
+    return status == HR_OK || status == HR_ERR_OUT_OF_MEMORY ||
+           (self->all->injects && (status == HR_ERR_DEVICE || status == HR_ERR_HOST_MEMORY));
+}
+
+static void allocate(worker *self)
+{
+    if (self->live_count == MOST_LIVE || self->live_bytes > MOST_LIVE_BYTES)
+        return;
+    uint64_t least = UINT64_C(1) << (12 + dice(self, 10)); /* sizes up to 4 MiB */
+    live_block block = {.size_bytes = least + dice(self, least) + 1, .key = dice(self, UINT64_MAX)};
+    hr_status status =
+        hr_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
+    EXPECT(self, is_expected(self, status));
+    self->refused_count += status != HR_OK;
+    if (status != HR_OK)
+        return;
+    self->served_count++;
+    write_marks(self, &block);
+    self->live[self->live_count++] = block;
+    self->live_bytes += block.size_bytes;
+}
+
+static void let_go(worker *self, size_t which)
+{
+    live_block block = self->live[which];
+    self->live[which] = self->live[--self->live_count];
+    self->live_bytes -= block.size_bytes;
+    EXPECT(self, has_its_marks(self, &block));
+    EXPECT(self, hr_free(self->all->t.pool, block.address) == HR_OK);
+}
+
+static bool is_calm(const worker *self)
+{
+    return atomic_load_explicit(&self->all->operations, memory_order_relaxed) / SEASON % 2 == 1;
+}
+
+/* One at a time, and far enough apart that undoing what one of them broke does not fail as well:
+ * then the pool would say so, and serve no more. */
+static void order_failure(worker *self)
+{
+    static const hr_status kinds[] = {HR_ERR_DEVICE, HR_ERR_OUT_OF_MEMORY};
+    if (!self->all->injects || self->number != 0)
+        return;
+    if (dice(self, 2) == 0)
+        hr__host_memory_fail_at(1 + dice(self, 40));
+    else
+        EXPECT(self, hr_device_fail_call(self->all->t.device, 100 + dice(self, 200),
+                                         kinds[dice(self, 2)]) == HR_OK);
+}
+
+static void do_something(worker *self)
+{
+    hr_pool *pool = self->all->t.pool;
+    uint64_t what = dice(self, 1000), takes = is_calm(self) ? 150 : 500;
+    live_block *one = self->live_count > 0 ? &self->live[dice(self, self->live_count)] : NULL;
+    if (what < takes)
+        allocate(self);
+    else if (what < 800 && one != NULL)
+        let_go(self, (size_t)(one - self->live));
+    else if (what < 850 && one != NULL)
+        EXPECT(self, hr_advise(pool, one->address, (hr_advice)dice(self, 3)) == HR_OK);
+    else if (what < 900 && one != NULL)
+        EXPECT(self, has_its_marks(self, one));
+    else if (what < 930 && one != NULL)
+        write_marks(self, one);
+    else if (what < 960)
+        EXPECT(self, is_expected(self, hr_pool_mark_step(pool)));
+    else if (what < 980)
+        order_failure(self);
+    else if (what < 985)
+        EXPECT(self, is_expected(self, hr_pool_trim(pool)));
+}
+
+static void *work(void *context)
+{
+    worker *self = context;
+    for (uint64_t round = 1; round <= self->all->rounds; round++) {
+        if (atomic_load(&self->all->is_over))
+            break;
+        do_something(self);
+        atomic_fetch_add_explicit(&self->all->operations, 1, memory_order_relaxed);
+        if (round % CHECK_EVERY == 0)
+            EXPECT(self, hr_pool_check(self->all->t.pool) == HR_OK);
+    }
+    for (size_t i = 0; i < self->live_count; i++)
+        EXPECT(self, has_its_marks(self, &self->live[i]));
+    return NULL;
+}
+
+/* ---- the runs -------------------------------------------------------------------------------- */
+
+static uint64_t number_from_environment(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static hr_paged_stats paged_stats(const shared *all)
+{
+    hr_paged_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(hr_pool_get_paged_stats(all->t.pool, &stats), HR_OK);
+    return stats;
+}
+
+static void let_go_of_all(worker *self)
+{
+    while (self->live_count > 0)
+        let_go(self, 0);
+}
+
+/* Whatever chance did before: at the end a block leaves, and comes back. */
+static void leave_and_return(shared *all, worker *workers)
+{
+    hr_device_ptr large = HR_NULL;
+    live_block *kept = &workers[1].live[0];
+    assert_int_equal(hr_device_fail_call(all->t.device, 0, HR_OK), HR_OK);
+    hr__host_memory_fail_at(0);
+    let_go_of_all(&workers[1]);
+    *kept = (live_block){.size_bytes = CAPACITY_BYTES / 2, .key = 77};
+    hr_test_ok(&all->t, hr_alloc(all->t.pool, kept->size_bytes, 0, &kept->address));
+    workers[1].live_count = 1;
+    write_marks(&workers[1], kept);
+    hr_test_ok(&all->t, hr_alloc(all->t.pool, CAPACITY_BYTES * 3 / 4, 0, &large));
+    assert_true(paged_stats(all).spilled_bytes > 0);
+    hr_test_ok(&all->t, hr_free(all->t.pool, large));
+    for (unsigned i = 0; i < THREADS; i++)
+        if (i != 1)
+            let_go_of_all(&workers[i]);
+    for (int step = 0; step < 200 && paged_stats(all).returns == 0; step++)
+        hr_test_ok(&all->t, hr_pool_mark_step(all->t.pool));
+    assert_true(paged_stats(all).returns > 0);
+    let_go_of_all(&workers[1]);
+}
+
+static void finish(shared *all, worker *workers)
+{
+    uint64_t served = 0, refused = 0;
+    if (all->fault[0] == '\0')
+        leave_and_return(all, workers);
+    if (all->fault[0] != '\0')
+        fail_msg("%s", all->fault);
+    for (unsigned i = 0; i < THREADS; i++) {
+        served += workers[i].served_count;
+        refused += workers[i].refused_count;
+    }
+    hr_paged_stats paged = paged_stats(all);
+    print_message("%" PRIu64 " served, %" PRIu64 " refused; %" PRIu64 " spills of %" PRIu64
+                  " MiB, %" PRIu64 " returns of %" PRIu64 " MiB, %" PRIu64 " failed on the host\n",
+                  served, refused, paged.spills, paged.all_spilled_bytes / HR_TEST_MIB,
+                  paged.returns, paged.returned_bytes / HR_TEST_MIB, paged.failed_host_creations);
+    assert_true(served > 4 * refused);
+    hr_test_trim(&all->t);
+    hr_pool_stats stats = hr_test_stats(&all->t);
+    assert_int_equal(stats.active.all.current, 0);
+    assert_int_equal(stats.reserved_bytes.all.current, 0);
+    assert_int_equal(paged_stats(all).spilled_bytes, 0);
+}
+
+static void run_threads(const char *engine, bool injects)
+{
+    static shared all;
+    static worker workers[THREADS];
+    pthread_t threads[THREADS];
+    uint64_t seed = number_from_environment("HR_TEST_SEED", mix((uint64_t)time(NULL)));
+    print_message("HR_TEST_SEED=%#" PRIx64 "\n", seed);
+    memset(&all, 0, sizeof all);
+    memset(workers, 0, sizeof workers);
+    all.rounds = number_from_environment("HR_TEST_ROUNDS", ROUNDS);
+    all.injects = injects;
+    assert_int_equal(pthread_mutex_init(&all.fault_lock, NULL), 0);
+    assert_int_equal(pthread_rwlock_init(&all.touching, NULL), 0);
+    hr_test_pool_open(&all.t, &(hr_test_pool_setup){.engine = engine,
+                                                    .capacity_bytes = CAPACITY_BYTES,
+                                                    .idle_floor_bytes = 2 * HR_TEST_MIB,
+                                                    .safe_point = {enter, leave, &all},
+                                                    .spill_bytes = SPILL_BYTES,
+                                                    .spill_ahead_bytes = SPILL_BYTES / 4,
+                                                    .on_host = true});
+    hr_test_ok(&all.t, hr_pool_set_sink(all.t.pool, NULL));
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i].all = &all;
+        workers[i].number = i;
+        workers[i].random = mix(seed + i);
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    finish(&all, workers);
+    hr_pool_destroy(all.t.pool);
+    all.t.pool = NULL;
+    if (!injects) /* a handle that the device refused to take back stays there */
+        assert_int_equal(hr_test_calls(&all.t).in_use_bytes, 0);
+    hr_device_destroy(all.t.device);
+    free(all.t.events);
+    pthread_rwlock_destroy(&all.touching);
+    pthread_mutex_destroy(&all.fault_lock);
+}
+
+static void threads_keep_their_bytes_while_memory_leaves_and_comes_back(void **state)
+{
+    (void)state;
+    run_threads("headroom", false);
+}
+
+static void threads_keep_their_bytes_whatever_fails(void **state)
+{
+    (void)state;
+    run_threads("headroom", true);
+    run_threads("headroom:rescue", true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_keep_their_bytes_while_memory_leaves_and_comes_back),
+        cmocka_unit_test(threads_keep_their_bytes_whatever_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
