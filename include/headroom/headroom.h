@@ -72,6 +72,9 @@ typedef struct hr_pool_options {
     /* Its virtual memory can be handed to other processes, where the device can; engine "torch": of
      * expandable segments. */
     bool is_shareable;
+
+    /* Not in the process's page for others to see (live.h): a pool that only computes something. */
+    bool is_unlisted;
 } hr_pool_options;
 
 /* Makes a pool on `device`, which must outlive it. `options` may be NULL. On a device without

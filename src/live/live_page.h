@@ -6,6 +6,7 @@
 #ifndef HR_LIVE_LIVE_PAGE_H
 #define HR_LIVE_LIVE_PAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/ranked_mutex.h"
@@ -19,6 +20,9 @@ struct hr_live_page {
     char *path;
     hr_live_page *next; /* all pages of the process, for fork() */
 };
+
+/* live_process.c: nobody has switched it off. */
+bool hr__live_is_wanted(void);
 
 static inline hr__page_slot *hr__live_slot(const hr_live_page *page, int number)
 {

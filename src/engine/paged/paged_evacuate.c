@@ -20,6 +20,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/driver_calls.h"
 
 enum { MOST_PIECES = 64 }; /* of new memory, for one handle */
 
@@ -65,14 +66,12 @@ static uint64_t scratch_of(const evacuation *move, const piece *part)
 
 static hr_status reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
     if (engine->scratch != NULL && engine->scratch->size_bytes >= size_bytes)
         return HR_OK;
     hr__stuck *scratch = hr__host_alloc_zeroed(1, sizeof *scratch);
     if (scratch == NULL)
         return hr__fail_host_memory(sizeof *scratch, "addresses to copy through");
-    hr_status status = table->reserve(context, size_bytes, &scratch->address);
+    hr_status status = hr__driver_reserve(&engine->base.owner, size_bytes, &scratch->address);
     if (status != HR_OK) {
         hr__host_free(scratch);
         return status;
@@ -81,7 +80,8 @@ static hr_status reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes)
     scratch->is_reservation = true;
     hr__stuck *old = engine->scratch;
     engine->scratch = scratch;
-    if (old != NULL && table->unreserve(context, old->address, old->size_bytes) != HR_OK) {
+    if (old != NULL &&
+        hr__driver_unreserve(&engine->base.owner, old->address, old->size_bytes) != HR_OK) {
         old->next = engine->stuck;
         engine->stuck = old;
         old = NULL;
@@ -267,9 +267,8 @@ static void unmap_scratch(evacuation *move)
     bool is_lost = false;
     for (size_t i = 0; i < move->piece_count; i++) {
         piece *part = &move->pieces[i];
-        if (part->is_scratch &&
-            hr__paged_device(engine)->unmap(hr__paged_context(engine), scratch_of(move, part),
-                                            part->handle->size_bytes) != HR_OK) {
+        if (part->is_scratch && hr__driver_unmap(&engine->base.owner, scratch_of(move, part),
+                                                 part->handle->size_bytes) != HR_OK) {
             leave_stuck(engine, part, scratch_of(move, part));
             is_lost = true;
         }
@@ -292,8 +291,8 @@ static void unmap_pieces(evacuation *move)
         piece *part = &move->pieces[i];
         if (!part->is_mapped)
             continue;
-        part->is_mapped = hr__paged_device(engine)->unmap(hr__paged_context(engine), part->address,
-                                                          part->handle->size_bytes) != HR_OK;
+        part->is_mapped =
+            hr__driver_unmap(&engine->base.owner, part->address, part->handle->size_bytes) != HR_OK;
         if (part->is_mapped)
             hr__paged_turn_failed(engine, "a page at %#" PRIx64 " cannot be unmapped",
                                   part->address);
@@ -329,8 +328,7 @@ static void give_up(evacuation *move)
             part->handle->survey = engine->survey; /* free as before */
         if (part->handle == NULL || !part->is_new)
             continue;
-        (void)hr__paged_device(engine)->release(hr__paged_context(engine),
-                                                part->handle->device_handle);
+        (void)hr__driver_release(&engine->base.owner, part->handle->device_handle);
         hr__host_free(part->handle);
     }
 }
@@ -340,8 +338,7 @@ static hr_status swap(evacuation *move)
 {
     hr__paged_engine *engine = move->engine;
     const hr__paged_handle *old = move->handle;
-    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), old->home->address,
-                                            old->size_bytes));
+    HR__TRY(hr__driver_unmap(&engine->base.owner, old->home->address, old->size_bytes));
     hr_status status = HR_OK;
     for (size_t i = 0; i < move->piece_count && status == HR_OK; i++) {
         status = hr__paged_map(engine, move->pieces[i].handle, move->pieces[i].address);
