@@ -27,7 +27,7 @@ static hr_live_page *pages;
 
 /* A child's copies of the files would keep the parent's locks after the parent's end (and so would
  * its copies of the mappings, which it does not get). fork() waits until no page is half made, so
- * that the list has them all. */
+ * that the list has them all. They stay in the child's list, since someone may ask of them. */
 static void hold_list(void)
 {
     hr__mutex_lock(&list_lock);
@@ -40,9 +40,11 @@ static void let_list_go(void)
 
 static void close_files_in_child(void)
 {
-    for (const hr_live_page *page = pages; page != NULL; page = page->next)
-        close(page->file);
-    pages = NULL;
+    for (hr_live_page *page = pages; page != NULL; page = page->next) {
+        if (page->file >= 0)
+            close(page->file);
+        page->file = -1;
+    }
     hr__mutex_unlock(&list_lock);
 }
 

@@ -15,7 +15,7 @@
 struct hr_live_page {
     hr__mutex lock; /* among the threads of this process; readers never wait for it */
     hr__page_header *header;
-    int file;                 /* holds the lock by which readers know that we live */
+    int file; /* holds the lock by which readers know that we live; -1: the parent's, in a child */
     uint32_t fork_generation; /* set at creation, then read-only, as what follows */
     char *path;
     hr_live_page *next; /* all pages of the process, for fork() */

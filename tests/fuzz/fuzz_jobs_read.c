@@ -2,8 +2,8 @@
  *
  * The bytes are a file in the folder of pages, whose lock is held, as of a process that lives. They
  * are a page or they are refused; what is read stays within the file and ends within its memory,
- * and texts end. Each input is tried twice: as it is, and as the beginning of a file as long as a
- * page, so that a small one reaches the slots. */
+ * and texts end. Each input is the beginning of a file as long as a page, so that a small one
+ * reaches the slots; some are the whole file as well. */
 #include "headroom/watch.h"
 
 #include <fcntl.h>
@@ -67,12 +67,24 @@ static void check_job(const hr_job *job)
     }
 }
 
-/* As it is, or as the beginning of a file as long as a page. */
-static void read_once(int file, const uint8_t *data, size_t size, bool is_long)
+/* The bytes at the beginning of the file, which is then `length` long; behind them nothing. */
+static void fill_file(int file, const uint8_t *data, size_t size, size_t length)
+{
+    static const uint8_t nothing[HR__PAGE_BYTES];
+    static size_t length_now, size_now;
+    must(pwrite(file, data, size, 0) == (ssize_t)size);
+    if (size_now > size)
+        must(pwrite(file, nothing, size_now - size, (off_t)size) > 0);
+    length_now = length_now > size ? length_now : size;
+    if (length_now != length) /* which is slow */
+        must(ftruncate(file, (off_t)length) == 0);
+    length_now = length;
+    size_now = size;
+}
+
+static void read_once(void)
 {
     hr_jobs *jobs = NULL;
-    must(ftruncate(file, 0) == 0 && pwrite(file, data, size, 0) == (ssize_t)size);
-    must(!is_long || ftruncate(file, HR__PAGE_BYTES) == 0);
     must(hr_jobs_read(folder, &jobs) == HR_OK);
     must(jobs->job_count + jobs->refused_count == 1 && jobs->stale_count == 0);
     if (jobs->job_count == 1)
@@ -83,12 +95,17 @@ static void read_once(int file, const uint8_t *data, size_t size, bool is_long)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int file = -1;
+    if (size > HR__PAGE_BYTES)
+        return 0;
     if (file < 0)
         file = make_file();
     uint64_t before_bytes = hr__host_memory_get_use().in_use_bytes;
-    read_once(file, data, size, false);
-    if (size <= HR__PAGE_BYTES)
-        read_once(file, data, size, true);
+    fill_file(file, data, size, HR__PAGE_BYTES);
+    read_once();
+    if (size % 16 == 0) {
+        fill_file(file, data, size, size);
+        read_once();
+    }
     must(hr__host_memory_get_use().in_use_bytes == before_bytes);
     return 0;
 }
