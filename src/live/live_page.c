@@ -145,7 +145,7 @@ static hr_status make_file(hr_live_page *page, const char *part)
 static hr_status name_files(const char *folder, char **path, char **part)
 {
     int length =
-        snprintf(NULL, 0, "%s/." HR__PAGE_NAME "%lu-%ld-%016llx", folder, ~0UL, ~0L, ~0ULL);
+        snprintf(NULL, 0, "%s/" HR__PAGE_PART_NAME "%lu-%ld-%016llx", folder, ~0UL, ~0L, ~0ULL);
     size_t room = (size_t)length + 2;
     *path = hr__host_alloc(room);
     *part = hr__host_alloc(room);
@@ -158,7 +158,7 @@ static hr_status name_files(const char *folder, char **path, char **part)
     long process = (long)getpid();
     unsigned long long now_ns = (unsigned long long)hr__clock_monotonic_ns();
     snprintf(*path, room, "%s/" HR__PAGE_NAME "%lu-%ld-%llx", folder, user, process, now_ns);
-    snprintf(*part, room, "%s/." HR__PAGE_NAME "%lu-%ld-%llx", folder, user, process, now_ns);
+    snprintf(*part, room, "%s/" HR__PAGE_PART_NAME "%lu-%ld-%llx", folder, user, process, now_ns);
     return HR_OK;
 }
 

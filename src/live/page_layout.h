@@ -31,6 +31,7 @@
 
 #define HR__PAGE_MAGIC UINT64_C(0x314556494c524824) /* "$HRLIVE1" */
 #define HR__PAGE_NAME "headroom-live-"              /* then user, process, time */
+#define HR__PAGE_PART_NAME "." HR__PAGE_NAME        /* until it is whole */
 #define HR__PAGE_FOLDER "/dev/shm"
 
 enum {

@@ -21,7 +21,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/fork_guard.h"
 #include "live/live_page.h"
 
 enum {
@@ -224,12 +223,9 @@ static void forget_in_child(void)
     pthread_mutex_unlock(&all.lock);
 }
 
-static void prepare(void)
-{
-    make_conditions();
-    pthread_atfork(hold_list, let_list_go, forget_in_child);
-}
-
+/* Once, by whichever comes first: what is registered after the driver was started is called before
+ * the driver ends, and the thread must ask it no more; a library that is unloaded has a destructor.
+ */
 __attribute__((destructor)) static void stop_at_end(void)
 {
     struct timespec latest;
@@ -246,6 +242,13 @@ __attribute__((destructor)) static void stop_at_end(void)
     latest.tv_sec += LONGEST_END_S;
     if (pthread_timedjoin_np(all.thread, NULL, &latest) != 0)
         pthread_detach(all.thread);
+}
+
+static void prepare(void)
+{
+    make_conditions();
+    (void)atexit(stop_at_end); /* refused: the destructor is left */
+    pthread_atfork(hold_list, let_list_go, forget_in_child);
 }
 
 /* ---- what pools call ------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
 #include "pool/listing.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/checked_math.h" /* hr__max_u64 */
 #include "device/device_common.h"

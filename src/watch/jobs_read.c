@@ -28,6 +28,7 @@ enum {
     PAUSE_NS = 100000, /* and the others so far apart: the writer waits for a processor */
     MOST_JOBS = 4096,
     MOST_FILE_BYTES = 1 << 24,
+    PART_LIFE_S = 60, /* of a file that is to become a page: it takes microseconds */
 };
 
 /* One list of results, and everything it points to. */
@@ -285,10 +286,31 @@ static int by_process(const void *left, const void *right)
     return strcmp(one->path, other->path);
 }
 
+/* A process that was killed while it made its page leaves a file that nobody holds. */
+static void remove_old_part(job_list *list, int folder_file, const char *name)
+{
+    struct stat about;
+    int file = openat(folder_file, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0)
+        return;
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+        about.st_mtime + PART_LIFE_S < time(NULL) && is_stale(file) &&
+        unlinkat(folder_file, name, 0) == 0)
+        list->result.stale_count++;
+    close(file);
+}
+
+static bool begins_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
 static hr_status read_folder(job_list *list, DIR *directory, const char *folder)
 {
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        if (strncmp(entry->d_name, HR__PAGE_NAME, strlen(HR__PAGE_NAME)) != 0)
+        if (begins_with(entry->d_name, HR__PAGE_PART_NAME))
+            remove_old_part(list, dirfd(directory), entry->d_name);
+        if (!begins_with(entry->d_name, HR__PAGE_NAME))
             continue;
         if (list->result.job_count == MOST_JOBS)
             break;

@@ -276,6 +276,22 @@ static void what_is_no_page_is_refused_and_left(void **state)
     assert_int_equal(unlink(name_in_folder("other-headroom-live-")), 0);
 }
 
+/* As a process that was killed in between leaves it. What is young may be in the making. */
+static void an_old_part_of_a_page_is_removed(void **state)
+{
+    (void)state;
+    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    write_file(".headroom-live-0-1-a", "", 0);
+    write_file(".headroom-live-0-1-b", "", 0);
+    assert_int_equal(utimensat(AT_FDCWD, name_in_folder(".headroom-live-0-1-a"), long_ago, 0), 0);
+    hr_jobs *jobs = live_folder_read(&folder);
+    assert_int_equal(jobs->stale_count, 1);
+    assert_int_equal(jobs->job_count + jobs->refused_count, 0);
+    hr_jobs_free(jobs);
+    assert_int_equal(live_folder_count(&folder), 1);
+    assert_int_equal(unlink(name_in_folder(".headroom-live-0-1-b")), 0);
+}
+
 /* Another user might lead us to a file by a link. */
 static void a_link_is_not_followed(void **state)
 {
@@ -392,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_text_without_an_end_ends),
         cmocka_unit_test(a_device_that_does_not_hold_still_is_left_out),
         cmocka_unit_test(what_is_no_page_is_refused_and_left),
+        cmocka_unit_test(an_old_part_of_a_page_is_removed),
         cmocka_unit_test(a_link_is_not_followed),
         cmocka_unit_test(another_users_page_is_refused_and_left),
         cmocka_unit_test(a_cut_page_is_not_read_past_its_end),
