@@ -8,7 +8,8 @@
  *
  * With --engine NAME the pool has that engine instead of "torch", and its name stands where
  * settings do. With --cuda the device is the first GPU instead of the simulated one; its memory is
- * taken and mapped, never touched, and settings end in "on cuda". With --single only the native
+ * taken and mapped, never touched, and settings end in "on cuda". With --live the pool publishes
+ * what it holds (HEADROOM_LIVE_DIR), which is otherwise left out. With --single only the native
  * cases of one thread run. With --count CASE OPERATIONS it runs that case alone, for
  * count_instructions.sh: the difference of two runs with different numbers of operations is what an
  * operation takes. */
@@ -29,6 +30,7 @@ enum { MOST_THREADS = 8 };
 /* Set by the command line, then read-only. */
 static const char *engine_name = "torch";
 static bool is_on_cuda;
+static bool is_live;
 
 static void must(hr_status status)
 {
@@ -131,6 +133,7 @@ static hr_pool *make_pool(hr_device **device, const char *conf)
         .engine = engine_name,
         .conf = conf,
         .safe_point = {.enter = grant_safe_point, .leave = end_safe_point},
+        .is_unlisted = !is_live,
     };
     hr_pool *pool;
     *device = make_device();
@@ -227,7 +230,7 @@ static int count_one(const char *which, const char *operations, const char *conf
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: bench_alloc [--engine NAME] [--cuda] "
+    fprintf(stderr, "usage: bench_alloc [--engine NAME] [--cuda] [--live] "
                     "[--single | --count CASE OPERATIONS [CONF]]\n");
     return 2;
 }
@@ -251,11 +254,9 @@ static void measure_all(bool is_single)
 int main(int argc, char **argv)
 {
     static const struct option known[] = {
-        {"engine", required_argument, NULL, 'e'},
-        {"cuda", no_argument, NULL, 'd'},
-        {"single", no_argument, NULL, 's'},
-        {"count", no_argument, NULL, 'c'},
-        {NULL, 0, NULL, 0},
+        {"engine", required_argument, NULL, 'e'}, {"cuda", no_argument, NULL, 'd'},
+        {"live", no_argument, NULL, 'l'},         {"single", no_argument, NULL, 's'},
+        {"count", no_argument, NULL, 'c'},        {NULL, 0, NULL, 0},
     };
     bool is_single = false, is_counted = false;
     for (int letter; (letter = getopt_long(argc, argv, "+", known, NULL)) != -1;) {
@@ -263,6 +264,8 @@ int main(int argc, char **argv)
             engine_name = optarg;
         else if (letter == 'd')
             is_on_cuda = true;
+        else if (letter == 'l')
+            is_live = true;
         else if (letter == 's')
             is_single = true;
         else if (letter == 'c')

@@ -93,6 +93,9 @@ typedef struct hr_pool_options {
      * expandable segments. */
     bool is_shareable;
 
+    /* Not in the process's page for others to see (live.h): a pool that only computes something. */
+    bool is_unlisted;
+
     /* ---- engine "headroom" only: when what is live does not fit ---- */
 
     /* So much page-locked host memory may be used where the alternative is running out of memory:

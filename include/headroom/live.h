@@ -92,6 +92,7 @@ typedef struct hr_live_page hr_live_page; /* opaque */
  *
  * HR_ERR_UNSUPPORTED   HEADROOM_LIVE is 0, or HEADROOM_DISABLE is set
  * HR_ERR_FILE          no room in shared memory, or no folder: it is not tried again
+ * HR_ERR_WRONG_STATE   the process ends
  * HR_ERR_HOST_MEMORY */
 HR_API HR_MUST_CHECK hr_status hr_live_process_page(hr_live_page **out);
 

@@ -46,6 +46,7 @@ typedef struct hr_pinned_options {
     const char *conf;          /* what PYTORCH_CUDA_ALLOC_CONF would hold; NULL = "" */
     const char *torch_version; /* whose rules to follow, "1.6" to "2.15"; NULL = "2.11" */
     bool is_strict;            /* refuse what PyTorch would silently accept in `conf` */
+    bool is_unlisted;          /* not in the process's page for others to see (live.h) */
     hr_pinned_budget *budget;  /* that all its memory is drawn from, or NULL; outlives the pool */
 } hr_pinned_options;
 

@@ -105,6 +105,7 @@ static hr_status make_pool(hr__player *player, const hr__player_options *options
         .conf = options->conf,
         .torch_version = options->torch_version,
         .safe_point = {.enter = grant_safe_point, .leave = end_safe_point},
+        .is_unlisted = true,
     };
     HR__TRY(hr_pool_create(player->device, &pool_options, &player->pool));
     player->has_lag = options->engine != NULL && strcmp(options->engine, "torch") != 0;

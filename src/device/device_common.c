@@ -473,17 +473,34 @@ static hr_status stand_in_host_unregister(void *context, void *address)
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
+/* Under the lock. */
+static void read_memory(const hr__stand_in *device, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    const hr__books *books = &device->books;
+    *free_bytes = books->capacity_bytes > books->in_use_bytes
+                      ? books->capacity_bytes - books->in_use_bytes
+                      : 0; /* the capacity was lowered below what is held */
+    *total_bytes = device->total_bytes;
+}
+
+hr_status hr__device_peek_memory(const hr_device *device, uint64_t *free_bytes,
+                                 uint64_t *total_bytes)
+{
+    hr__stand_in *stand_in = hr__stand_in_of(device);
+    if (stand_in == NULL)
+        return device->table->memory_info(device->context, free_bytes, total_bytes);
+    hr__mutex_lock(&stand_in->lock);
+    read_memory(stand_in, free_bytes, total_bytes);
+    hr__mutex_unlock(&stand_in->lock);
+    return HR_OK;
+}
+
 static hr_status stand_in_memory_info(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
 {
     hr__stand_in *device = context;
     hr_status status = enter(device, HR_DEVICE_CALL_MEMORY_INFO);
-    if (status == HR_OK) {
-        const hr__books *books = &device->books;
-        *free_bytes = books->capacity_bytes > books->in_use_bytes
-                          ? books->capacity_bytes - books->in_use_bytes
-                          : 0; /* the capacity was lowered below what is held */
-        *total_bytes = device->total_bytes;
-    }
+    if (status == HR_OK)
+        read_memory(device, free_bytes, total_bytes);
     return leave(device, HR_DEVICE_CALL_MEMORY_INFO, 1, 0, status);
 }
 

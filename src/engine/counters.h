@@ -29,6 +29,13 @@ typedef struct hr__counter {
     int64_t base[2];
 } hr__counter;
 
+/* What resets took away from numbers that others watch, for whom nothing begins again. */
+typedef struct hr__forgotten {
+    uint64_t allocations;
+    uint64_t retries;
+    uint64_t ooms;
+} hr__forgotten;
+
 typedef struct hr__counters {
     hr__counter allocation;
     hr__counter allocated_bytes;
@@ -47,6 +54,7 @@ typedef struct hr__counters {
     int64_t num_device_alloc;
     int64_t num_device_free;
     int64_t num_oom_rejections;
+    hr__forgotten forgotten;
 } hr__counters;
 
 static inline void hr__count_up(hr__counter *counter, hr__size_kind kind, int64_t amount)

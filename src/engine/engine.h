@@ -27,7 +27,8 @@
 #include "engine/torch/torch_versions.h" /* hr__torch_rules */
 
 typedef struct hr__engine hr__engine;
-struct hr__private_pool; /* private_pools.h */
+typedef struct hr__driver_meter hr__driver_meter; /* driver_calls.h */
+struct hr__private_pool;                          /* private_pools.h */
 struct hr__scope;
 
 /* Records an allocation may need without the device: the low part of a split, the prefix of an
@@ -57,7 +58,8 @@ typedef struct hr__cause {
 typedef struct hr__engine_owner {
     void *context;
     hr__counters *counters;
-    hr_device *device;
+    hr_device *device;              /* its memory: through driver_calls.h */
+    hr__driver_meter *driver_meter; /* or NULL */
 
     /* Tells listeners, and adds the cause; called only while `*has_listener`. */
     const bool *has_listener;

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,41 +25,48 @@
 static hr__mutex list_lock = HR__MUTEX_INIT(HR__LOCK_REGISTRY);
 static hr_live_page *pages;
 
-/* In a child: its copies of the files would keep the parent's locks after the parent's end (and so
- * would its copies of the mappings, which it does not get). The list is as some thread of the
- * parent left it; a page that is missing in it is one that fork() met while it was made. */
+/* A child's copies of the files would keep the parent's locks after the parent's end (and so would
+ * its copies of the mappings, which it does not get). fork() waits until no page is half made, so
+ * that the list has them all. They stay in the child's list, since someone may ask of them. */
+static void hold_list(void)
+{
+    hr__mutex_lock(&list_lock);
+}
+
+static void let_list_go(void)
+{
+    hr__mutex_unlock(&list_lock);
+}
+
 static void close_files_in_child(void)
 {
-    for (const hr_live_page *page = pages; page != NULL; page = page->next)
-        close(page->file);
-    pages = NULL;
-    hr__mutex_init(&list_lock, HR__LOCK_REGISTRY);
+    for (hr_live_page *page = pages; page != NULL; page = page->next) {
+        if (page->file >= 0)
+            close(page->file);
+        page->file = -1;
+    }
+    hr__mutex_unlock(&list_lock);
 }
 
-static void register_handler(void)
+static void register_handlers(void)
 {
-    pthread_atfork(NULL, NULL, close_files_in_child);
+    pthread_atfork(hold_list, let_list_go, close_files_in_child);
 }
 
+/* Under the lock. */
 static void enlist(hr_live_page *page)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, register_handler);
-    hr__mutex_lock(&list_lock);
     page->next = pages;
     pages = page;
-    hr__mutex_unlock(&list_lock);
 }
 
 static void delist(const hr_live_page *page)
 {
-    hr__mutex_lock(&list_lock);
     hr_live_page **link = &pages;
     while (*link != NULL && *link != page)
         link = &(*link)->next;
     if (*link != NULL)
         *link = page->next;
-    hr__mutex_unlock(&list_lock);
 }
 
 /* ---- making one ------------------------------------------------------------------------------ */
@@ -67,12 +76,25 @@ static hr_status fail_file(const char *what, const char *path, int reason)
     return hr__fail(HR_ERR_FILE, "%s %s: %s", what, path, strerror(reason));
 }
 
-/* Room for the header, and addresses for the slots. */
-static int take_room(int file)
+/* Makes the file `size_bytes` long if that is not 0, and claims a part of it. A file that is larger
+ * than the process may write (ulimit -f) is a signal that ends programs, and here only an answer.
+ */
+static int take_room(int file, off_t size_bytes, off_t offset, off_t claimed_bytes)
 {
-    if (ftruncate(file, HR__PAGE_BYTES) != 0)
-        return errno;
-    return posix_fallocate(file, 0, HR__PAGE_FIRST_SLOT);
+    const struct timespec at_once = {0};
+    sigset_t too_large, before, waiting;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    (void)sigpending(&waiting);
+    if (pthread_sigmask(SIG_BLOCK, &too_large, &before) != 0)
+        return EAGAIN;
+    int reason = size_bytes != 0 && ftruncate(file, size_bytes) != 0 ? errno : 0;
+    if (reason == 0)
+        reason = posix_fallocate(file, offset, claimed_bytes);
+    if (reason == EFBIG && !sigismember(&waiting, SIGXFSZ)) /* not somebody else's */
+        (void)sigtimedwait(&too_large, NULL, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return reason;
 }
 
 static int lock_for_life(int file)
@@ -100,7 +122,7 @@ static void fill_header(hr__page_header *header)
 /* `page` has its path and an open file of the name `part`. */
 static hr_status make_file(hr_live_page *page, const char *part)
 {
-    int reason = take_room(page->file);
+    int reason = take_room(page->file, HR__PAGE_BYTES, 0, HR__PAGE_FIRST_SLOT);
     if (reason != 0)
         return fail_file("no room in shared memory for", page->path, reason);
     void *memory = mmap(NULL, HR__PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, page->file, 0);
@@ -123,7 +145,7 @@ static hr_status make_file(hr_live_page *page, const char *part)
 static hr_status name_files(const char *folder, char **path, char **part)
 {
     int length =
-        snprintf(NULL, 0, "%s/." HR__PAGE_NAME "%lu-%ld-%016llx", folder, ~0UL, ~0L, ~0ULL);
+        snprintf(NULL, 0, "%s/" HR__PAGE_PART_NAME "%lu-%ld-%016llx", folder, ~0UL, ~0L, ~0ULL);
     size_t room = (size_t)length + 2;
     *path = hr__host_alloc(room);
     *part = hr__host_alloc(room);
@@ -136,23 +158,35 @@ static hr_status name_files(const char *folder, char **path, char **part)
     long process = (long)getpid();
     unsigned long long now_ns = (unsigned long long)hr__clock_monotonic_ns();
     snprintf(*path, room, "%s/" HR__PAGE_NAME "%lu-%ld-%llx", folder, user, process, now_ns);
-    snprintf(*part, room, "%s/." HR__PAGE_NAME "%lu-%ld-%llx", folder, user, process, now_ns);
+    snprintf(*part, room, "%s/" HR__PAGE_PART_NAME "%lu-%ld-%llx", folder, user, process, now_ns);
     return HR_OK;
 }
 
-static hr_status open_page(hr_live_page *page, const char *folder)
+static hr_status open_page(hr_live_page *page, const char *part)
 {
+    page->file = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (page->file < 0)
+        return fail_file("cannot create", part, errno);
+    hr_status status = make_file(page, part);
+    if (status != HR_OK) {
+        (void)unlink(part);
+        close(page->file);
+    }
+    return status;
+}
+
+/* From its file to its place in the list no fork() comes between. */
+static hr_status open_and_enlist(hr_live_page *page, const char *folder)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char *part = NULL;
     HR__TRY(name_files(folder, &page->path, &part));
-    page->file = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    hr_status status = page->file < 0 ? fail_file("cannot create", part, errno) : HR_OK;
-    if (status == HR_OK) {
-        status = make_file(page, part);
-        if (status != HR_OK) {
-            (void)unlink(part);
-            close(page->file);
-        }
-    }
+    pthread_once(&once, register_handlers);
+    hr__mutex_lock(&list_lock);
+    hr_status status = open_page(page, part);
+    if (status == HR_OK)
+        enlist(page);
+    hr__mutex_unlock(&list_lock);
     hr__host_free(part);
     if (status != HR_OK)
         hr__host_free(page->path);
@@ -170,12 +204,11 @@ hr_status hr_live_page_create(const char *folder, const hr_live_identity *identi
     hr__fork_guard_start();
     hr__mutex_init(&page->lock, HR__LOCK_REGISTRY);
     page->fork_generation = hr__fork_generation();
-    hr_status status = open_page(page, folder == NULL ? HR__PAGE_FOLDER : folder);
+    hr_status status = open_and_enlist(page, folder == NULL ? HR__PAGE_FOLDER : folder);
     if (status != HR_OK) {
         hr__host_free(page);
         return status;
     }
-    enlist(page);
     if (identity != NULL)
         status = hr_live_page_identify(page, identity);
     if (status != HR_OK) {
@@ -190,10 +223,12 @@ void hr_live_page_destroy(hr_live_page *page)
 {
     if (page == NULL || page->fork_generation != hr__fork_generation())
         return;
+    hr__mutex_lock(&list_lock);
     delist(page);
     (void)unlink(page->path);
-    (void)munmap(page->header, HR__PAGE_BYTES);
     close(page->file);
+    hr__mutex_unlock(&list_lock);
+    (void)munmap(page->header, HR__PAGE_BYTES);
     hr__host_free(page->path);
     hr__host_free(page);
 }
@@ -247,32 +282,38 @@ hr_status hr_live_page_identify(hr_live_page *page, const hr_live_identity *iden
     return HR_OK;
 }
 
+/* A slot for a device that has none. Its room is claimed before anybody looks at it. */
+static hr_status add_slot(hr_live_page *page, int device, int number, hr__page_slot **out)
+{
+    if (number >= HR__PAGE_SLOTS)
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "device %d is one more than the %d a page has room for", device,
+                        HR__PAGE_SLOTS);
+    hr__page_slot *slot = hr__live_slot(page, number);
+    int reason = take_room(page->file, 0, (char *)slot - (char *)page->header, HR__PAGE_SLOT_BYTES);
+    if (reason != 0)
+        return fail_file("no room in shared memory for", page->path, reason);
+    hr__page_store(&slot->device, (uint64_t)device);
+    hr__page_store(&slot->step_stride, 1);
+    for (int i = 0; i < HR__PAGE_VALUES; i++)
+        hr__page_store(&slot->values[i], HR_LIVE_UNKNOWN);
+    hr__page_announce(&page->header->slot_count, (uint64_t)number + 1);
+    *out = slot;
+    return HR_OK;
+}
+
 /* Under the lock: the slot of a device, a fresh one if it has none. */
 static hr_status find_slot(hr_live_page *page, int device, hr__page_slot **out)
 {
-    for (int i = 0; i < HR__PAGE_SLOTS; i++) {
+    int count = (int)hr__page_load(&page->header->slot_count);
+    for (int i = 0; i < count; i++) {
         hr__page_slot *slot = hr__live_slot(page, i);
-        bool is_used = hr__page_load(&slot->sequence) != 0;
-        if (is_used && hr__page_load(&slot->device) != (uint64_t)device)
-            continue;
-        *out = slot;
-        if (is_used)
+        if (hr__page_load(&slot->device) == (uint64_t)device) {
+            *out = slot;
             return HR_OK;
-        int reason =
-            posix_fallocate(page->file, (char *)slot - (char *)page->header, HR__PAGE_SLOT_BYTES);
-        if (reason != 0)
-            return fail_file("no room in shared memory for", page->path, reason);
-        hr__page_begin_write(&slot->sequence);
-        hr__page_store(&slot->device, (uint64_t)device);
-        hr__page_store(&slot->step_stride, 1);
-        for (int j = 0; j < HR__PAGE_VALUES; j++)
-            hr__page_store(&slot->values[j], HR_LIVE_UNKNOWN);
-        hr__page_end_write(&slot->sequence);
-        return HR_OK;
+        }
     }
-    return hr__fail(HR_ERR_INVALID_ARGUMENT,
-                    "device %d is one more than the %d a page has room for", device,
-                    HR__PAGE_SLOTS);
+    return add_slot(page, device, count, out);
 }
 
 static void store_values(hr__page_slot *slot, const uint64_t *values, size_t count)
@@ -302,32 +343,40 @@ hr_status hr_live_page_put(hr_live_page *page, int device, const char *device_na
     return status;
 }
 
-/* The log is full: of two entries one goes. */
-static void thin_out(hr__page_slot *slot)
+static void copy_word(hr__page_word *to, const hr__page_word *from)
 {
-    uint64_t count = hr__page_load(&slot->step_count), kept = 0;
-    uint64_t stride = hr__page_load(&slot->step_stride) * 2;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t step = hr__page_load(&slot->steps[i].step);
-        if (step % stride != 0)
-            continue;
-        hr__page_step *to = &slot->steps[kept++];
-        hr__page_store(&to->step, step);
-        hr__page_store(&to->at_ns, hr__page_load(&slot->steps[i].at_ns));
-        hr__page_store(&to->live_bytes, hr__page_load(&slot->steps[i].live_bytes));
-        hr__page_store(&to->reserved_bytes, hr__page_load(&slot->steps[i].reserved_bytes));
-    }
-    hr__page_store(&slot->step_count, kept);
-    hr__page_store(&slot->step_stride, stride);
+    hr__page_store(to, hr__page_load(from));
 }
 
+/* The log is full: of two entries the second goes. */
+static void thin_out(hr__page_slot *slot)
+{
+    uint64_t count = hr__page_load(&slot->step_count);
+    for (uint64_t i = 0; i < count; i += 2) {
+        const hr__page_step *from = &slot->steps[i];
+        hr__page_step *to = &slot->steps[i / 2];
+        copy_word(&to->step, &from->step);
+        copy_word(&to->at_ns, &from->at_ns);
+        copy_word(&to->live_bytes, &from->live_bytes);
+        copy_word(&to->reserved_bytes, &from->reserved_bytes);
+    }
+    hr__page_store(&slot->step_count, (count + 1) / 2);
+    hr__page_store(&slot->step_stride, hr__page_load(&slot->step_stride) * 2);
+}
+
+/* By how many steps came, not by their numbers: a program may count in tens, or begin again. */
 static void log_step(hr__page_slot *slot, uint64_t step, uint64_t live_bytes,
                      uint64_t reserved_bytes)
 {
-    while (hr__page_load(&slot->step_count) >= HR__PAGE_STEPS)
-        thin_out(slot);
-    if (step % hr__page_load(&slot->step_stride) != 0)
+    uint64_t seen = hr__page_load(&slot->steps_seen);
+    hr__page_store(&slot->steps_seen, seen + 1);
+    if (seen % hr__page_load(&slot->step_stride) != 0)
         return;
+    if (hr__page_load(&slot->step_count) == HR__PAGE_STEPS) {
+        thin_out(slot);
+        if (seen % hr__page_load(&slot->step_stride) != 0)
+            return;
+    }
     uint64_t count = hr__page_load(&slot->step_count);
     hr__page_step *entry = &slot->steps[count];
     hr__page_store(&entry->step, step);

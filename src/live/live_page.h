@@ -6,6 +6,7 @@
 #ifndef HR_LIVE_LIVE_PAGE_H
 #define HR_LIVE_LIVE_PAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/ranked_mutex.h"
@@ -14,11 +15,14 @@
 struct hr_live_page {
     hr__mutex lock; /* among the threads of this process; readers never wait for it */
     hr__page_header *header;
-    int file;                 /* holds the lock by which readers know that we live */
+    int file; /* holds the lock by which readers know that we live; -1: the parent's, in a child */
     uint32_t fork_generation; /* set at creation, then read-only, as what follows */
     char *path;
     hr_live_page *next; /* all pages of the process, for fork() */
 };
+
+/* live_process.c: nobody has switched it off. */
+bool hr__live_is_wanted(void);
 
 static inline hr__page_slot *hr__live_slot(const hr_live_page *page, int number)
 {

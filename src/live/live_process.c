@@ -1,12 +1,15 @@
 /* live_process.c - the one page of the process, and who the process is.
  *
  * It is made when somebody first asks for it, once: where that fails, the process goes on without.
- * It is removed when the process ends by itself; a child made by fork() may make one of its own. */
+ * A child made by fork() may make one of its own. When the process ends by itself, the page loses
+ * its name and no more: other threads run until the last, and may be writing to it. */
 #include "live/live_page.h"
 
 #include <errno.h> /* program_invocation_short_name */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/fork_guard.h"
@@ -16,6 +19,21 @@ static hr_live_page *process_page;
 static hr_status first_answer;
 static char first_words[256];          /* of a failure */
 static uint32_t asked_in = UINT32_MAX; /* the fork generation in which it was made, or tried */
+
+static bool is_over; /* the process ends */
+
+/* Another thread may have held the lock when this child was made; the page is the parent's. */
+static void forget_in_child(void)
+{
+    hr__mutex_init(&process_lock, HR__LOCK_PROCESS_PAGE);
+    process_page = NULL;
+    asked_in = UINT32_MAX;
+}
+
+static void register_handler(void)
+{
+    pthread_atfork(NULL, NULL, forget_in_child);
+}
 
 /* The first of these variables that holds a whole number; `none` if there is none. */
 static int number_in(const char *const *names, int none)
@@ -64,10 +82,18 @@ static bool is_set(const char *name)
     return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
 }
 
+bool hr__live_is_wanted(void)
+{
+    const char *wish = getenv("HEADROOM_LIVE");
+    return !is_set("HEADROOM_DISABLE") && (wish == NULL || strcmp(wish, "0") != 0);
+}
+
 static hr_status make_page(void)
 {
-    const char *wish = getenv("HEADROOM_LIVE"), *folder = getenv("HEADROOM_LIVE_DIR");
-    if (is_set("HEADROOM_DISABLE") || (wish != NULL && strcmp(wish, "0") == 0))
+    const char *folder = getenv("HEADROOM_LIVE_DIR");
+    if (is_over)
+        return hr__fail(HR_ERR_WRONG_STATE, "the process ends");
+    if (!hr__live_is_wanted())
         return hr__fail(HR_ERR_UNSUPPORTED, "switched off by HEADROOM_LIVE or HEADROOM_DISABLE");
     hr_live_identity identity = identity_of_process();
     return hr_live_page_create(folder != NULL && folder[0] != '\0' ? folder : NULL, &identity,
@@ -78,7 +104,9 @@ hr_status hr_live_process_page(hr_live_page **out)
 {
     if (out == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a place for the page");
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     hr__fork_guard_start();
+    pthread_once(&once, register_handler);
     hr__mutex_lock(&process_lock);
     if (asked_in != hr__fork_generation()) {
         asked_in = hr__fork_generation();
@@ -93,9 +121,12 @@ hr_status hr_live_process_page(hr_live_page **out)
     return status == HR_OK ? HR_OK : hr__fail(status, "%s", first_words);
 }
 
-__attribute__((destructor)) static void remove_at_end(void)
+/* The number: after the destructors of those who may ask for the page. */
+__attribute__((destructor(101))) static void remove_at_end(void)
 {
-    if (process_page != NULL && asked_in == hr__fork_generation())
-        hr_live_page_destroy(process_page);
-    process_page = NULL;
+    hr__mutex_lock(&process_lock);
+    is_over = true;
+    if (process_page != NULL)
+        (void)unlink(hr_live_page_path(process_page));
+    hr__mutex_unlock(&process_lock);
 }

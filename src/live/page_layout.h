@@ -9,8 +9,9 @@
  * waits.
  *
  * The file is as large as 16 slots and empty behind the slots in use: shared memory counts what was
- * touched. A slot's room is claimed before it is written, so a full /dev/shm is an error and not a
- * signal.
+ * touched, and looking at an empty part is touching it. So nobody looks at a slot before its room
+ * was claimed: a full /dev/shm is then an error for the writer, and a signal for nobody. The header
+ * says how many slots there are.
  *
  * The writer holds a lock on the file (of its open file description) for as long as it lives; the
  * kernel drops it whatever ends the process. A page without that lock is stale. The name carries
@@ -30,6 +31,7 @@
 
 #define HR__PAGE_MAGIC UINT64_C(0x314556494c524824) /* "$HRLIVE1" */
 #define HR__PAGE_NAME "headroom-live-"              /* then user, process, time */
+#define HR__PAGE_PART_NAME "." HR__PAGE_NAME        /* until it is whole */
 #define HR__PAGE_FOLDER "/dev/shm"
 
 enum {
@@ -56,6 +58,7 @@ typedef struct hr__page_header {
     hr__page_word process; /* in its own namespace */
     hr__page_word user;
     hr__page_word started_us; /* realtime */
+    hr__page_word slot_count; /* in use: only rises, when a slot is whole */
     /* ---- from here on under `sequence` ---- */
     hr__page_word sequence;
     hr__page_word rank; /* as int64_t, -1 = none */
@@ -76,13 +79,14 @@ typedef struct hr__page_step {
 } hr__page_step;
 
 typedef struct hr__page_slot {
-    hr__page_word sequence; /* 0: the slot was never used */
+    hr__page_word sequence;
     hr__page_word device;
     hr__page_word updated_ns; /* monotonic */
     hr__page_word name[HR__PAGE_TEXT_WORDS];
     hr__page_word values[HR__PAGE_VALUES];
-    hr__page_word step_count; /* entries in the log */
-    hr__page_word step_stride;
+    hr__page_word steps_seen;  /* that were to be logged, those left out included */
+    hr__page_word step_stride; /* of so many steps one is in the log: the first, and so on */
+    hr__page_word step_count;  /* entries in the log */
     hr__page_step steps[HR__PAGE_STEPS];
 } hr__page_slot;
 
@@ -103,6 +107,18 @@ static inline uint64_t hr__page_load(const hr__page_word *word)
 static inline void hr__page_store(hr__page_word *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_relaxed);
+}
+
+/* What is told by a number that readers look at without a sequence: it is seen after all that was
+ * stored before. */
+static inline void hr__page_announce(hr__page_word *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+}
+
+static inline uint64_t hr__page_hear(const hr__page_word *word)
+{
+    return atomic_load_explicit(word, memory_order_acquire);
 }
 
 /* The sequence becomes odd before anything else is seen to change. */

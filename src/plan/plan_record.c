@@ -199,7 +199,7 @@ static hr_status start(recording *r, const char *program)
     const hr_simulated_options device = {.struct_size = sizeof device,
                                          .capacity_bytes = DEVICE_BYTES};
     const hr_pool_options pool = {
-        .struct_size = sizeof pool, .conf = "", .torch_version = VERSION_TEXT};
+        .struct_size = sizeof pool, .conf = "", .torch_version = VERSION_TEXT, .is_unlisted = true};
     const hr_event_sink sink = {r, notice};
     size_t slot_count = r->events->script.slot_count;
     HR__TRY(hr__model_builder_create(SIZE_MAX, &r->builder));

@@ -14,6 +14,7 @@
 #include "base/checked_math.h" /* hr__ceil_log2_u64 */
 #include "base/host_memory.h"
 #include "engine/torch/torch_rounding.h" /* HR__TORCH_MOST_REQUESTED_BYTES */
+#include "live/live_page.h"              /* hr__live_is_wanted */
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 
@@ -348,6 +349,9 @@ hr_status hr_pinned_pool_create(hr_device *device, const hr_pinned_options *opti
         hr__host_free(pool);
         return status;
     }
+    pool->listing = (hr__listing){.pinned = pool, .device = device};
+    if (!options->is_unlisted && hr__live_is_wanted())
+        hr__listing_add(&pool->listing, NULL);
     *out = pool;
     return HR_OK;
 }
@@ -356,6 +360,7 @@ void hr_pinned_pool_destroy(hr_pinned_pool *pool)
 {
     if (pool == NULL || pool->fork_generation != hr__fork_generation())
         return; /* the parent's memory is not ours to give back */
+    hr__listing_remove(&pool->listing);
     hr__pinned_background_stop(pool);
     hr__pinned_streams_deinit(pool);
     hr__pinned_memory_deinit(pool);

@@ -44,6 +44,7 @@
 #include "base/ordered_tree.h"
 #include "base/ranked_mutex.h"
 #include "engine/torch/torch_settings.h"
+#include "pool/listing.h"
 
 #define HR__PINNED_BUCKETS 64
 #define HR__PINNED_PAGE_BYTES 4096 /* PyTorch's, for pre-faulting and in the reserve */
@@ -155,6 +156,7 @@ struct hr_pinned_pool {
     pthread_t background_thread; /* read by destroy only */
     bool is_background_running;  /* the thread was started, or is about to be */
     bool is_background_stopping;
+    hr__listing listing; /* the list's, not the lock's */
 };
 
 /* HR_OK if the pool may be used: not NULL, and not the parent process's. */

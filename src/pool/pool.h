@@ -13,6 +13,7 @@
  *   shared_memory.c    other processes' memory; of no pool
  *   pool_paged.c       what only an engine that moves memory has: pins, advice, its statistics
  *   pool_check.c       every invariant, walked
+ *   listing.c          pools that others can watch; listing_values.c: what they tell
  *   oom_report.c       the out-of-memory report; oom_text.c has each release's words for it
  *
  * (Pinned pools are another thing: pinned_pool.h.)
@@ -32,8 +33,10 @@
 #include "base/error.h"
 #include "base/fork_guard.h"
 #include "base/ranked_mutex.h"
+#include "engine/driver_calls.h"
 #include "engine/engine.h"
 #include "engine/shelf.h"
+#include "pool/listing.h"
 #include "pool/stream_order.h"
 
 struct hr_pool {
@@ -56,7 +59,10 @@ struct hr_pool {
     void *reclaim_context;
     bool is_shareable;        /* set at creation, then read-only */
     bool is_fallback;         /* engine "headroom" was asked for, and "torch" serves; read-only */
+    bool is_paged;            /* the engine moves memory; read-only */
     hr_safe_point safe_point; /* set at creation, then read-only; both functions, or none */
+    hr__driver_meter driver_meter; /* atomic: some calls are made without the lock */
+    hr__listing listing;           /* the list's, not the pool's lock's */
 };
 
 /* A call that events name as their cause, by its return address: never part of its caller. */
@@ -185,5 +191,8 @@ static inline hr_status hr__pool_take_back(hr_pool *pool, hr__block *block)
     hr__pool_complete_free(pool, block);
     return HR_OK;
 }
+
+/* pool_stats.c: since the pool was made, whatever was reset. Under the lock. */
+hr__forgotten hr__pool_ever(const hr_pool *pool);
 
 #endif /* HR_POOL_POOL_H */

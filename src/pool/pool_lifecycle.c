@@ -6,6 +6,7 @@
 #include "base/host_memory.h"
 #include "engine/paged/paged_engine.h" /* hr__paged_engine_create */
 #include "engine/torch/torch_engine.h" /* hr__torch_engine_create */
+#include "live/live_page.h"            /* hr__live_is_wanted */
 
 /* ---- what the engine asks of its pool -------------------------------------------------------- */
 
@@ -94,6 +95,7 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
                         "expected a safe point with both enter and leave, or neither");
 
     hr__fork_guard_start();
+    bool is_listed = !options->is_unlisted && hr__live_is_wanted();
     hr_pool *pool = hr__host_alloc_aligned(_Alignof(hr_pool), sizeof *pool);
     if (pool == NULL)
         return hr__fail_host_memory(sizeof *pool, "a pool");
@@ -112,6 +114,7 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
         .context = pool,
         .counters = &pool->counters,
         .device = device,
+        .driver_meter = is_listed ? &pool->driver_meter : NULL,
         .has_listener = &pool->has_sink,
         .notice = pass_notice,
         .finish_pending = finish_pending,
@@ -127,6 +130,10 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
         return status;
     }
     pool->max_split_at_creation = (int64_t)pool->engine->max_split_bytes; /* unlimited: -1 */
+    pool->is_paged = pool->engine->table->paged_stats != NULL;
+    pool->listing = (hr__listing){.pool = pool, .device = device};
+    if (is_listed)
+        hr__listing_add(&pool->listing, pool->engine->table->name);
     *out = pool;
     return HR_OK;
 }
@@ -135,6 +142,7 @@ void hr_pool_destroy(hr_pool *pool)
 {
     if (pool == NULL || pool->fork_generation != hr__fork_generation())
         return; /* the parent's memory is not ours to give back */
+    hr__listing_remove(&pool->listing);
     hr__stream_order_deinit(pool);
     pool->engine->table->destroy(pool->engine);
     hr__address_map_deinit(&pool->live);

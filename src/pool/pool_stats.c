@@ -279,6 +279,18 @@ static void reset_each(hr_pool *pool, void (*reset)(hr__counter *counter))
         reset(&stat->reserved_bytes);
 }
 
+hr__forgotten hr__pool_ever(const hr_pool *pool)
+{
+    const hr__counters *counters = &pool->counters;
+    const hr__forgotten *before = &counters->forgotten;
+    return (hr__forgotten){
+        .allocations =
+            before->allocations + (uint64_t)group_of(&counters->allocation).all.allocated,
+        .retries = before->retries + (uint64_t)counters->num_alloc_retries,
+        .ooms = before->ooms + (uint64_t)counters->num_ooms,
+    };
+}
+
 hr_status hr_pool_reset_peaks(hr_pool *pool)
 {
     HR__TRY(hr__pool_enter(pool));
@@ -293,6 +305,7 @@ hr_status hr_pool_reset_accumulated(hr_pool *pool)
     HR__TRY(hr__pool_enter(pool));
     hr__pool_lock(pool);
     hr__counters *counters = &pool->counters;
+    counters->forgotten = hr__pool_ever(pool);
     reset_each(pool, reset_accumulated);
     counters->num_alloc_retries = 0;
     counters->num_ooms = 0;

@@ -5,8 +5,8 @@
  */
 #include "headroom/watch.h"
 
-#include "base/host_memory.h"
 #include "base/error.h"
+#include "base/host_memory.h"
 #include "doctor/step_trend.h"
 
 static bool is_known(uint64_t value)
@@ -61,7 +61,7 @@ hr_status hr_job_outlook_find(const hr_job_device *device, hr_job_outlook *out)
     out->bytes_per_step = trend.bytes_per_step;
     if (is_known(out->room_bytes)) {
         double left = (double)out->room_bytes / trend.bytes_per_step;
-        if (left < 1e15)
+        if (left < 1e15 && out->last_step < UINT64_MAX / 2)
             out->full_at_step = out->last_step + (uint64_t)left + 1;
     }
     return HR_OK;

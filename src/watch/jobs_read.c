@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -23,8 +24,11 @@
 
 enum {
     MOST_TRIES = 1000, /* for a page that does not hold still */
+    EAGER_TRIES = 100, /* of which the first follow each other at once */
+    PAUSE_NS = 100000, /* and the others so far apart: the writer waits for a processor */
     MOST_JOBS = 4096,
     MOST_FILE_BYTES = 1 << 24,
+    PART_LIFE_S = 60, /* of a file that is to become a page: it takes microseconds */
 };
 
 /* One list of results, and everything it points to. */
@@ -34,10 +38,15 @@ typedef struct job_list {
     hr_job jobs[MOST_JOBS];
 } job_list;
 
-/* A page that is open. */
+/* A page that is open. What its header says of sizes is read once, and then held against the file:
+ * a header that changes afterwards leads nowhere else. */
 typedef struct open_page {
     const char *bytes;
     size_t size_bytes;
+    size_t first_slot; /* its offset */
+    size_t slot_bytes;
+    size_t slot_count;
+    uint64_t value_count;
 } open_page;
 
 /* ---- one page -------------------------------------------------------------------------------- */
@@ -47,14 +56,38 @@ static const hr__page_header *header_of(const open_page *page)
     return (const hr__page_header *)page->bytes;
 }
 
-/* The header says sizes that this file has. */
-static bool is_sound(const open_page *page)
+/* False: the header says sizes that this file has not, or that we cannot follow. */
+static bool read_sizes(open_page *page)
 {
     const hr__page_header *header = header_of(page);
-    uint64_t first = hr__page_load(&header->first_slot), slot = hr__page_load(&header->slot_bytes);
-    return first >= sizeof *header && slot >= sizeof(hr__page_slot) && first <= page->size_bytes &&
-           slot <= page->size_bytes && first % sizeof(uint64_t) == 0 &&
-           slot % sizeof(uint64_t) == 0 && hr__page_load(&header->step_capacity) == HR__PAGE_STEPS;
+    uint64_t first = hr__page_load(&header->first_slot);
+    uint64_t slot = hr__page_load(&header->slot_bytes);
+    uint64_t count = hr__page_hear(&header->slot_count);
+    if (first < sizeof *header || first > page->size_bytes || first % sizeof(uint64_t) != 0 ||
+        slot < sizeof(hr__page_slot) || slot > page->size_bytes || slot % sizeof(uint64_t) != 0 ||
+        count > HR__PAGE_SLOTS || first + count * slot > page->size_bytes ||
+        hr__page_load(&header->step_capacity) != HR__PAGE_STEPS)
+        return false;
+    page->first_slot = (size_t)first;
+    page->slot_bytes = (size_t)slot;
+    page->slot_count = (size_t)count;
+    page->value_count = hr__page_load(&header->value_count);
+    return true;
+}
+
+static const hr__page_slot *slot_of(const open_page *page, size_t number)
+{
+    return (const hr__page_slot *)(page->bytes + page->first_slot + number * page->slot_bytes);
+}
+
+/* Before the next look at what did not hold still. */
+static void give_way(int tries)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    if (tries < EAGER_TRIES)
+        sched_yield();
+    else
+        nanosleep(&pause, NULL);
 }
 
 static void read_fixed(const open_page *page, hr_job *job)
@@ -83,7 +116,7 @@ static bool read_identity(const open_page *page, hr_job *job)
             if (hr__page_end_read(&header->sequence, seen))
                 return true;
         }
-        sched_yield();
+        give_way(i);
     }
     return false;
 }
@@ -124,58 +157,41 @@ static bool read_slot(const hr__page_slot *slot, uint64_t value_count, hr_job_de
             if (hr__page_end_read(&slot->sequence, seen))
                 return true;
         }
-        sched_yield();
+        give_way(i);
     }
     return false;
 }
 
-/* Slots are used in order: the first that was never used is the end. */
-static size_t count_slots(const open_page *page)
-{
-    const hr__page_header *header = header_of(page);
-    size_t first = (size_t)hr__page_load(&header->first_slot);
-    size_t stride = (size_t)hr__page_load(&header->slot_bytes), count = 0;
-    while (first + (count + 1) * stride <= page->size_bytes && count < HR__PAGE_SLOTS) {
-        const hr__page_slot *slot = (const hr__page_slot *)(page->bytes + first + count * stride);
-        if (hr__page_load(&slot->sequence) == 0)
-            break;
-        count++;
-    }
-    return count;
-}
-
+/* A device that does not hold still is left out, and those behind it; the others are as they were.
+ */
 static hr_status read_devices(const open_page *page, hr__arena *arena, hr_job *job)
 {
-    const hr__page_header *header = header_of(page);
-    size_t count = count_slots(page);
+    size_t count = page->slot_count;
     hr_job_device *devices =
         hr__arena_alloc_array(arena, count, sizeof *devices, _Alignof(hr_job_device));
     hr_job_step *steps =
         hr__arena_alloc_array(arena, count * HR__PAGE_STEPS, sizeof *steps, _Alignof(hr_job_step));
     if (devices == NULL || steps == NULL)
         return hr__fail_host_memory(count * sizeof *devices, "the devices of a job");
+    job->devices = devices;
     for (size_t i = 0; i < count; i++) {
-        const hr__page_slot *slot =
-            (const hr__page_slot *)(page->bytes + hr__page_load(&header->first_slot) +
-                                    i * hr__page_load(&header->slot_bytes));
-        devices[i].steps = steps + i * HR__PAGE_STEPS;
-        if (!read_slot(slot, hr__page_load(&header->value_count), &devices[i],
-                       steps + i * HR__PAGE_STEPS)) {
+        hr_job_step *own_steps = steps + i * HR__PAGE_STEPS;
+        if (!read_slot(slot_of(page, i), page->value_count, &devices[i], own_steps)) {
             job->state = HR_JOB_BUSY;
             return HR_OK;
         }
+        devices[i].steps = own_steps;
+        job->device_count++;
     }
-    job->devices = devices;
-    job->device_count = count;
     return HR_OK;
 }
 
-static hr_status read_page(const open_page *page, hr__arena *arena, hr_job *job)
+static hr_status read_page(open_page *page, hr__arena *arena, hr_job *job)
 {
     read_fixed(page, job);
     job->rank = job->local_rank = -1;
     job->state = HR_JOB_OTHER_VERSION;
-    if (job->page_version != HR__PAGE_VERSION || !is_sound(page))
+    if (job->page_version != HR__PAGE_VERSION || !read_sizes(page))
         return HR_OK;
     job->state = HR_JOB_BUSY;
     if (!read_identity(page, job))
@@ -209,8 +225,7 @@ static hr_status keep_path(hr__arena *arena, const char *folder, const char *nam
     return HR_OK;
 }
 
-static hr_status take_page(job_list *list, const open_page *page, const char *folder,
-                           const char *name)
+static hr_status take_page(job_list *list, open_page *page, const char *folder, const char *name)
 {
     hr_job *job = &list->jobs[list->result.job_count];
     *job = (hr_job){0};
@@ -220,7 +235,7 @@ static hr_status take_page(job_list *list, const open_page *page, const char *fo
     return HR_OK;
 }
 
-static hr_status take_mapped(job_list *list, const open_page *page, int folder_file, int file,
+static hr_status take_mapped(job_list *list, open_page *page, int folder_file, int file,
                              const char *folder, const char *name)
 {
     if (!is_page(page)) {
@@ -251,7 +266,7 @@ static hr_status take_file(job_list *list, int folder_file, const char *folder, 
     size_t size_bytes = (size_t)about.st_size;
     void *memory = mmap(NULL, size_bytes, PROT_READ, MAP_SHARED, file, 0);
     if (memory != MAP_FAILED) {
-        const open_page page = {memory, size_bytes};
+        open_page page = {.bytes = memory, .size_bytes = size_bytes};
         status = take_mapped(list, &page, folder_file, file, folder, name);
         (void)munmap(memory, size_bytes);
     } else {
@@ -271,10 +286,31 @@ static int by_process(const void *left, const void *right)
     return strcmp(one->path, other->path);
 }
 
+/* A process that was killed while it made its page leaves a file that nobody holds. */
+static void remove_old_part(job_list *list, int folder_file, const char *name)
+{
+    struct stat about;
+    int file = openat(folder_file, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0)
+        return;
+    if (fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+        about.st_mtime + PART_LIFE_S < time(NULL) && is_stale(file) &&
+        unlinkat(folder_file, name, 0) == 0)
+        list->result.stale_count++;
+    close(file);
+}
+
+static bool begins_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
 static hr_status read_folder(job_list *list, DIR *directory, const char *folder)
 {
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        if (strncmp(entry->d_name, HR__PAGE_NAME, strlen(HR__PAGE_NAME)) != 0)
+        if (begins_with(entry->d_name, HR__PAGE_PART_NAME))
+            remove_old_part(list, dirfd(directory), entry->d_name);
+        if (!begins_with(entry->d_name, HR__PAGE_NAME))
             continue;
         if (list->result.job_count == MOST_JOBS)
             break;

@@ -38,7 +38,8 @@ static bool would_be_taken(const hr_pool_options *options)
 
 static bool choose(const char *engine, const char *conf)
 {
-    const hr_pool_options options = {.struct_size = sizeof options, .engine = engine, .conf = conf};
+    const hr_pool_options options = {
+        .struct_size = sizeof options, .engine = engine, .conf = conf, .is_unlisted = true};
     if (has_begun) {
         hr_set_last_error("too late: memory was allocated already");
         return false;

@@ -20,6 +20,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/driver_calls.h"
 
 enum { MOST_PIECES = 64 }; /* of new memory, for one handle */
 
@@ -65,14 +66,12 @@ static uint64_t scratch_of(const evacuation *move, const piece *part)
 
 hr_status hr__paged_reserve_scratch(hr__paged_engine *engine, uint64_t size_bytes)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
     if (engine->scratch != NULL && engine->scratch->size_bytes >= size_bytes)
         return HR_OK;
     hr__stuck *scratch = hr__host_alloc_zeroed(1, sizeof *scratch);
     if (scratch == NULL)
         return hr__fail_host_memory(sizeof *scratch, "addresses to copy through");
-    hr_status status = table->reserve(context, size_bytes, &scratch->address);
+    hr_status status = hr__driver_reserve(&engine->base.owner, size_bytes, &scratch->address);
     if (status != HR_OK) {
         hr__host_free(scratch);
         return status;
@@ -81,7 +80,8 @@ hr_status hr__paged_reserve_scratch(hr__paged_engine *engine, uint64_t size_byte
     scratch->is_reservation = true;
     hr__stuck *old = engine->scratch;
     engine->scratch = scratch;
-    if (old != NULL && table->unreserve(context, old->address, old->size_bytes) != HR_OK) {
+    if (old != NULL &&
+        hr__driver_unreserve(&engine->base.owner, old->address, old->size_bytes) != HR_OK) {
         old->next = engine->stuck;
         engine->stuck = old;
         old = NULL;
@@ -256,7 +256,7 @@ static hr_status map_scratch(evacuation *move)
 bool hr__paged_unmap_scratch(hr__paged_engine *engine, uint64_t address, uint64_t size_bytes,
                              hr__stuck *stuck)
 {
-    if (hr__paged_device(engine)->unmap(hr__paged_context(engine), address, size_bytes) == HR_OK)
+    if (hr__driver_unmap(&engine->base.owner, address, size_bytes) == HR_OK)
         return true;
     *stuck = (hr__stuck){engine->stuck, address, size_bytes, .is_reservation = false};
     engine->stuck = stuck;
@@ -297,8 +297,8 @@ static void unmap_pieces(evacuation *move)
         piece *part = &move->pieces[i];
         if (!part->is_mapped)
             continue;
-        part->is_mapped = hr__paged_device(engine)->unmap(hr__paged_context(engine), part->address,
-                                                          part->handle->size_bytes) != HR_OK;
+        part->is_mapped =
+            hr__driver_unmap(&engine->base.owner, part->address, part->handle->size_bytes) != HR_OK;
         if (part->is_mapped)
             hr__paged_turn_failed(engine, "a page at %#" PRIx64 " cannot be unmapped",
                                   part->address);
@@ -334,8 +334,7 @@ static void give_up(evacuation *move)
             part->handle->survey = engine->survey; /* free as before */
         if (part->handle == NULL || !part->is_new)
             continue;
-        (void)hr__paged_device(engine)->release(hr__paged_context(engine),
-                                                part->handle->device_handle);
+        (void)hr__driver_release(&engine->base.owner, part->handle->device_handle);
         hr__host_free(part->handle);
     }
 }
@@ -345,8 +344,7 @@ static hr_status swap(evacuation *move)
 {
     hr__paged_engine *engine = move->engine;
     const hr__paged_handle *old = move->handle;
-    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), old->home->address,
-                                            old->size_bytes));
+    HR__TRY(hr__driver_unmap(&engine->base.owner, old->home->address, old->size_bytes));
     hr_status status = HR_OK;
     for (size_t i = 0; i < move->piece_count && status == HR_OK; i++) {
         status = hr__paged_map(engine, move->pieces[i].handle, move->pieces[i].address);

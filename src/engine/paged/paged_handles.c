@@ -11,18 +11,17 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/driver_calls.h"
 #include "engine/paged/paged_spill.h"
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
 hr_status hr__paged_map(hr__paged_engine *engine, const hr__paged_handle *handle, uint64_t address)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
     uint64_t size_bytes = handle->size_bytes;
-    HR__TRY(table->map(context, address, size_bytes, handle->device_handle));
-    hr_status status = table->set_access(context, address, size_bytes);
-    if (status == HR_OK || table->unmap(context, address, size_bytes) == HR_OK)
+    HR__TRY(hr__driver_map(&engine->base.owner, address, size_bytes, handle->device_handle));
+    hr_status status = hr__driver_set_access(&engine->base.owner, address, size_bytes);
+    if (status == HR_OK || hr__driver_unmap(&engine->base.owner, address, size_bytes) == HR_OK)
         return status;
     hr__paged_turn_failed(engine,
                           "memory mapped at %#" PRIx64 " could be neither made accessible nor "
@@ -66,10 +65,7 @@ static hr_status see_to_records(hr__paged_engine *engine)
 
 hr_status hr__paged_create(hr__paged_engine *engine, uint64_t size_bytes, hr_handle *out)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    return engine->is_shareable
-               ? table->create_shareable(hr__paged_context(engine), size_bytes, out)
-               : table->create(hr__paged_context(engine), size_bytes, out);
+    return hr__driver_create(&engine->base.owner, size_bytes, engine->is_shareable, out);
 }
 
 hr_status hr__paged_grow(hr__paged_engine *engine, hr__block *unmapped, uint64_t address,
@@ -93,8 +89,7 @@ hr_status hr__paged_grow(hr__paged_engine *engine, hr__block *unmapped, uint64_t
             return status;
         }
         if (status != HR_OK)
-            (void)hr__paged_device(engine)->release(hr__paged_context(engine),
-                                                    handle->device_handle);
+            (void)hr__driver_release(&engine->base.owner, handle->device_handle);
     }
     if (status != HR_OK) {
         hr__paged_give_back_place(engine, place);
@@ -215,16 +210,15 @@ hr_status hr__paged_revive(hr__paged_engine *engine, hr__place *ghost)
 
 hr_status hr__paged_drop_ghost(hr__paged_engine *engine, hr__place *ghost, bool can_wait)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
     bool is_complete = false;
     HR__TRY(hr__paged_mark_is_complete(engine, ghost->mark, &is_complete));
     if (!is_complete && !can_wait)
         return HR_ERR_NOT_READY;
     if (!is_complete)
-        HR__TRY(table->event_synchronize(context, ghost->mark->event));
+        HR__TRY(hr__paged_device(engine)->event_synchronize(hr__paged_context(engine),
+                                                            ghost->mark->event));
     ghost->mark->is_complete = true;
-    HR__TRY(table->unmap(context, ghost->address, ghost->handle->size_bytes));
+    HR__TRY(hr__driver_unmap(&engine->base.owner, ghost->address, ghost->handle->size_bytes));
     hr__block *block = ghost->block;
     hr__paged_fill_units(engine, ghost, NULL);
     forget_ghost(engine, ghost);
@@ -238,8 +232,7 @@ hr_status hr__paged_end_handle(hr__paged_engine *engine, hr__paged_handle *handl
     hr__paged_unlink_handle(engine, handle);
     hr__paged_give_back_place(engine, handle->home);
     engine->base.owner.counters->num_device_free++;
-    hr_status status =
-        hr__paged_device(engine)->release(hr__paged_context(engine), handle->device_handle);
+    hr_status status = hr__driver_release(&engine->base.owner, handle->device_handle);
     hr__host_free(handle);
     return status; /* refused: unmapped all the same; the device keeps a handle nobody knows */
 }
@@ -248,8 +241,7 @@ hr_status hr__paged_release(hr__paged_engine *engine, hr__paged_handle *handle)
 {
     hr__place *home = handle->home;
     HR__TRY(see_to_records(engine));
-    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), home->address,
-                                            handle->size_bytes));
+    HR__TRY(hr__driver_unmap(&engine->base.owner, home->address, handle->size_bytes));
     hr__block *block = hr__paged_block_around(handle);
     hr__paged_leave_home(engine, home, block);
     hr__paged_cut_out(engine, block, home->address, handle->size_bytes);
@@ -264,22 +256,19 @@ static void abandon_places(hr__paged_engine *engine, hr__place *place)
 {
     for (hr__place *next; place != NULL; place = next) {
         next = place->next;
-        (void)hr__paged_device(engine)->unmap(hr__paged_context(engine), place->address,
-                                              place->handle->size_bytes);
+        (void)hr__driver_unmap(&engine->base.owner, place->address, place->handle->size_bytes);
         hr__host_free(place);
     }
 }
 
 static void abandon_stuck(hr__paged_engine *engine, hr__stuck *stuck)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
     for (hr__stuck *next; stuck != NULL; stuck = next) {
         next = stuck->next;
         if (stuck->is_reservation)
-            (void)table->unreserve(context, stuck->address, stuck->size_bytes);
+            (void)hr__driver_unreserve(&engine->base.owner, stuck->address, stuck->size_bytes);
         else
-            (void)table->unmap(context, stuck->address, stuck->size_bytes);
+            (void)hr__driver_unmap(&engine->base.owner, stuck->address, stuck->size_bytes);
         hr__host_free(stuck);
     }
 }
@@ -298,20 +287,18 @@ static void abandon_left(hr__paged_engine *engine)
 /* Blocks may be live, and work under way: cuMemFree() would wait for it, unmapping does not. */
 void hr__paged_abandon(hr__paged_engine *engine)
 {
-    const hr_device_table *table = hr__paged_device(engine);
-    void *context = hr__paged_context(engine);
     if (engine->handles != NULL || (engine->spill != NULL && engine->spill->left != NULL))
-        (void)table->synchronize(context);
+        (void)hr__paged_device(engine)->synchronize(hr__paged_context(engine));
     while (engine->handles != NULL) {
         hr__paged_handle *handle = engine->handles;
         abandon_places(engine, handle->ghosts);
         abandon_places(engine, handle->guests);
-        (void)table->unmap(context, handle->home->address, handle->size_bytes);
+        (void)hr__driver_unmap(&engine->base.owner, handle->home->address, handle->size_bytes);
         hr__host_free(handle->home);
         if (handle->on_host != NULL)
             hr__host_stock_give_back(engine->spill->stock, handle->on_host);
         else
-            (void)table->release(context, handle->device_handle);
+            (void)hr__driver_release(&engine->base.owner, handle->device_handle);
         hr__paged_unlink_handle(engine, handle);
         hr__host_free(handle);
     }
@@ -320,7 +307,7 @@ void hr__paged_abandon(hr__paged_engine *engine)
     abandon_stuck(engine, engine->scratch);
     while (engine->base.segments != NULL) {
         hr__segment *segment = hr__segment_of_node(engine->base.segments);
-        (void)table->unreserve(context, segment->address, segment->size_bytes);
+        (void)hr__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
         hr__host_free(segment->detail);
         hr__engine_drop_segment(&engine->base, segment);
     }

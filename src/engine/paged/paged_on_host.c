@@ -17,6 +17,7 @@
  * memory. */
 #include "engine/paged/paged_spill.h"
 
+#include "engine/driver_calls.h"
 #include "base/checked_math.h"
 #include "base/host_memory.h"
 
@@ -241,7 +242,7 @@ static hr_status unmap_left(hr__paged_engine *engine, hr__paged_handle *handle, 
     if (!is_complete)
         HR__TRY(table->event_synchronize(hr__paged_context(engine), home->mark->event));
     home->mark->is_complete = true;
-    return table->unmap(hr__paged_context(engine), home->address, handle->size_bytes);
+    return hr__driver_unmap(&engine->base.owner, home->address, handle->size_bytes);
 }
 
 static void end_left(hr__paged_engine *engine, hr__paged_handle *handle)

@@ -24,6 +24,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/driver_calls.h"
 
 enum {
     MASK_BITS = 64,
@@ -254,7 +255,7 @@ static hr_status swap(hr__paged_engine *engine, const hr__paged_handle *old,
                       const hr__paged_handle *host)
 {
     uint64_t address = old->home->address;
-    HR__TRY(hr__paged_device(engine)->unmap(hr__paged_context(engine), address, old->size_bytes));
+    HR__TRY(hr__driver_unmap(&engine->base.owner, address, old->size_bytes));
     hr_status status = hr__paged_map(engine, host, address);
     if (status != HR_OK)
         hr__paged_map_back(engine, old);

@@ -9,6 +9,7 @@
  * memory is another. What that means for its free bytes is paged_on_host.c's. */
 #include "engine/paged/paged_spill.h"
 
+#include "engine/driver_calls.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 
@@ -17,8 +18,7 @@ static hr_status exchange_mapping(hr__paged_engine *engine, const hr__paged_hand
                                   const hr__paged_handle *with)
 {
     uint64_t address = handle->home->address;
-    HR__TRY(
-        hr__paged_device(engine)->unmap(hr__paged_context(engine), address, handle->size_bytes));
+    HR__TRY(hr__driver_unmap(&engine->base.owner, address, handle->size_bytes));
     hr_status status = hr__paged_map(engine, with, address);
     if (status != HR_OK)
         hr__paged_map_back(engine, handle);
@@ -83,7 +83,7 @@ hr_status hr__paged_swap_out(hr__paged_engine *engine, hr__paged_handle *handle,
     hr__paged_enter_host(engine, handle, first, on_host);
     engine->stats.all_spilled_bytes += handle->used_bytes;
     engine->base.owner.counters->num_device_free++;
-    return hr__paged_device(engine)->release(hr__paged_context(engine), memory);
+    return hr__driver_release(&engine->base.owner, memory);
 }
 
 hr_status hr__paged_swap_in(hr__paged_engine *engine, hr__paged_handle *handle, hr_stream stream)
@@ -94,7 +94,7 @@ hr_status hr__paged_swap_in(hr__paged_engine *engine, hr__paged_handle *handle, 
     HR__TRY(hr__paged_create(engine, handle->size_bytes, &memory));
     hr_status status = exchange(engine, handle, first, stream, memory);
     if (status != HR_OK) {
-        (void)hr__paged_device(engine)->release(hr__paged_context(engine), memory);
+        (void)hr__driver_release(&engine->base.owner, memory);
         return status;
     }
     engine->stats.returned_bytes += handle->used_bytes;

@@ -23,6 +23,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/driver_calls.h"
 #include "engine/inspect.h" /* hr__engine_find */
 #include "engine/torch/torch_rounding.h"
 
@@ -186,12 +187,11 @@ static hr_status take_from_source(hr__torch_engine *engine, const hr__search *se
         return HR_OK;
     }
     if (!engine->settings.release_lock_on_device_malloc)
-        return owner->device->table->take(owner->device->context, search->segment_bytes, out);
+        return hr__driver_take(owner, search->segment_bytes, out);
     const hr__request *serving = engine->base.serving;
     engine->base.serving = NULL; /* others are served meanwhile */
     hr__cause cause = owner->pause_lock(owner->context);
-    hr_status status =
-        owner->device->table->take(owner->device->context, search->segment_bytes, out);
+    hr_status status = hr__driver_take(owner, search->segment_bytes, out);
     owner->resume_lock(owner->context, cause);
     engine->base.serving = serving;
     return status;
@@ -206,7 +206,7 @@ static void give_back_to_source(hr__torch_engine *engine, const hr__search *sear
         pool->source.give_back(pool->source.source_context, address, search->segment_bytes,
                                owner->device->properties.index, search->stream);
     else
-        (void)owner->device->table->give_back(owner->device->context, address);
+        (void)hr__driver_give_back(owner, address);
 }
 
 static hr_status take_plain_segment(hr__torch_engine *engine, const hr__search *search,

@@ -26,17 +26,8 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/host_memory.h"
+#include "engine/driver_calls.h"
 #include "engine/torch/torch_rounding.h" /* HR__TORCH_SMALL_BUFFER_BYTES */
-
-static const hr_device_table *device_table(const hr__torch_engine *engine)
-{
-    return engine->base.owner.device->table;
-}
-
-static void *device_context(const hr__torch_engine *engine)
-{
-    return engine->base.owner.device->context;
-}
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
@@ -50,17 +41,16 @@ static uint64_t page_address(const hr__segment *segment, size_t page)
 static size_t unmap_pages(hr__torch_engine *engine, hr__segment *segment, size_t first, size_t last,
                           hr_status *status)
 {
-    const hr_device_table *table = device_table(engine);
     *status = HR_OK;
     for (size_t page = first; page < last; page++) {
         *status =
-            table->unmap(device_context(engine), page_address(segment, page), segment->page_bytes);
+            hr__driver_unmap(&engine->base.owner, page_address(segment, page), segment->page_bytes);
         if (*status != HR_OK)
             return page - first;
         segment->page_is_mapped[page] = false;
         hr_handle handle = segment->pages[page];
         segment->pages[page] = 0;
-        *status = table->release(device_context(engine), handle);
+        *status = hr__driver_release(&engine->base.owner, handle);
         if (*status != HR_OK) /* unmapped all the same; the device keeps a handle nobody knows */
             return page + 1 - first;
     }
@@ -71,14 +61,14 @@ static size_t unmap_pages(hr__torch_engine *engine, hr__segment *segment, size_t
  * for the next map_pages() to find. */
 static void undo_map(hr__torch_engine *engine, hr__segment *segment, size_t first, size_t last)
 {
-    const hr_device_table *table = device_table(engine);
-    void *context = device_context(engine);
     for (size_t page = first; page < last; page++) {
         if (segment->page_is_mapped[page] &&
-            table->unmap(context, page_address(segment, page), segment->page_bytes) == HR_OK)
+            hr__driver_unmap(&engine->base.owner, page_address(segment, page),
+                             segment->page_bytes) == HR_OK)
             segment->page_is_mapped[page] = false;
         if (!segment->page_is_mapped[page] && segment->pages[page] != 0) {
-            (void)table->release(context, segment->pages[page]); /* the first failure is reported */
+            /* The first failure is reported, not this one. */
+            (void)hr__driver_release(&engine->base.owner, segment->pages[page]);
             segment->pages[page] = 0;
         }
     }
@@ -86,17 +76,13 @@ static void undo_map(hr__torch_engine *engine, hr__segment *segment, size_t firs
 
 static hr_status create_page(const hr__torch_engine *engine, uint64_t page_bytes, hr_handle *out)
 {
-    const hr_device_table *table = device_table(engine);
-    return engine->is_shareable ? table->create_shareable(device_context(engine), page_bytes, out)
-                                : table->create(device_context(engine), page_bytes, out);
+    return hr__driver_create(&engine->base.owner, page_bytes, engine->is_shareable, out);
 }
 
 /* Creates and maps pages [first, last). All or nothing, as far as the device lets us. */
 static hr_status map_pages(hr__torch_engine *engine, hr__segment *segment, size_t first,
                            size_t last)
 {
-    const hr_device_table *table = device_table(engine);
-    void *context = device_context(engine);
     hr_status status = HR_OK;
     for (size_t page = first; page < last && status == HR_OK; page++)
         if (segment->pages[page] == 0)
@@ -104,13 +90,13 @@ static hr_status map_pages(hr__torch_engine *engine, hr__segment *segment, size_
     for (size_t page = first; page < last && status == HR_OK; page++) {
         if (segment->page_is_mapped[page])
             continue;
-        status = table->map(context, page_address(segment, page), segment->page_bytes,
-                            segment->pages[page]);
+        status = hr__driver_map(&engine->base.owner, page_address(segment, page),
+                                segment->page_bytes, segment->pages[page]);
         segment->page_is_mapped[page] = status == HR_OK;
     }
     if (status == HR_OK)
-        status = table->set_access(context, page_address(segment, first),
-                                   (last - first) * segment->page_bytes);
+        status = hr__driver_set_access(&engine->base.owner, page_address(segment, first),
+                                       (last - first) * segment->page_bytes);
     if (status != HR_OK)
         undo_map(engine, segment, first, last);
     return status;
@@ -165,8 +151,8 @@ static hr_status map_block(hr__torch_engine *engine, hr__block *block, uint64_t 
 static hr_status end_segment(hr__torch_engine *engine, hr__segment *segment)
 {
     undo_map(engine, segment, 0, segment->page_count); /* what could not be unmapped earlier */
-    hr_status status = device_table(engine)->unreserve(device_context(engine), segment->address,
-                                                       segment->size_bytes);
+    hr_status status =
+        hr__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
     hr__lane_remove_unmapped(segment->lane, segment->first);
     hr__torch_drop_segment(engine, segment);
     return status;
@@ -190,7 +176,8 @@ hr_status hr__torch_shrink_expandable(hr__torch_engine *engine, hr__block *block
         return hr__fail_host_memory(sizeof(hr__block), "block records");
 
     /* Nothing may still be using the pages: the block's own stream has to come to an end. */
-    HR__TRY(device_table(engine)->stream_synchronize(device_context(engine), lane->stream));
+    const hr_device *device = engine->base.owner.device;
+    HR__TRY(device->table->stream_synchronize(device->context, lane->stream));
     uint64_t tag = hr__engine_event_tag(&engine->base, block);
     hr_status status;
     size_t pages = unmap_pages(engine, segment, first, last, &status);
@@ -274,12 +261,12 @@ static hr_status reserve_segment(hr__torch_engine *engine, const hr__search *sea
     if (pages == NULL || page_is_mapped == NULL)
         status = hr__fail_host_memory(page_count * sizeof *pages, "an expandable segment's pages");
     else
-        status = device_table(engine)->reserve(device_context(engine), size_bytes, &address);
+        status = hr__driver_reserve(&engine->base.owner, size_bytes, &address);
     hr__segment *segment = NULL;
     if (status == HR_OK) {
         segment = hr__torch_add_segment(engine, search->lane, address, size_bytes, true);
         if (segment == NULL) {
-            (void)device_table(engine)->unreserve(device_context(engine), address, size_bytes);
+            (void)hr__driver_unreserve(&engine->base.owner, address, size_bytes);
             status = hr__fail_host_memory(sizeof *segment, "a segment record");
         }
     }
@@ -381,11 +368,9 @@ hr_status hr__torch_walk_pieces(hr__engine *base, const hr__block *under, hr__pi
 
 void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment)
 {
-    const hr_device_table *table = device_table(engine);
-    void *context = device_context(engine);
     if (hr__segment_is_expandable(segment)) {
         undo_map(engine, segment, 0, segment->page_count);
-        (void)table->unreserve(context, segment->address, segment->size_bytes);
+        (void)hr__driver_unreserve(&engine->base.owner, segment->address, segment->size_bytes);
     } else {
         hr__private_pool *pool = segment->lane->shelf->private_pool;
         if (pool != NULL && pool->source.give_back != NULL)
@@ -393,6 +378,6 @@ void hr__torch_abandon_segment(hr__torch_engine *engine, hr__segment *segment)
                                    segment->size_bytes, engine->base.owner.device->properties.index,
                                    segment->lane->stream);
         else
-            (void)table->give_back(context, segment->address);
+            (void)hr__driver_give_back(&engine->base.owner, segment->address);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "engine/driver_calls.h"
 
 /* One whole, free, plain segment. */
 static hr_status release_segment(hr__torch_engine *engine, hr__block *block)
@@ -20,7 +21,7 @@ static hr_status release_segment(hr__torch_engine *engine, hr__block *block)
         pool->source.give_back(pool->source.source_context, segment->address, segment->size_bytes,
                                owner->device->properties.index, lane->stream);
     else
-        HR__TRY(owner->device->table->give_back(owner->device->context, segment->address));
+        HR__TRY(hr__driver_give_back(owner, segment->address));
 
     owner->counters->num_device_free++;
     hr__engine_notice(&engine->base, HR_ACTION_SEGMENT_FREE, lane, segment->address,

@@ -1,0 +1,306 @@
+/* listing.c - the list of pools, and the thread that looks at them.
+ *
+ * The thread is a guest in someone's program: it takes no signals, and waits for nothing while it
+ * has the list's lock. It takes that lock to find the next pool, marks it as the one being looked
+ * at, and drops it; a pool that ends meanwhile waits until it is no longer marked. So a pool whose
+ * lock is held for long (the driver is slow) holds up the page, and nobody else.
+ *
+ * Ends:
+ *   the last pool     the thread tells of it, and then sleeps until there is another
+ *   the process       a destructor stops the thread, but does not wait for one that is stuck in a
+ *                     driver: the process ends anyway
+ *   fork()            the child has no thread, and a list of its own, which is empty
+ *
+ * The lock is no ranked one: no other lock is taken under it. */
+#include "pool/listing.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "live/live_page.h"
+
+enum {
+    USUAL_PAUSE_MS = 200,
+    LONGEST_PAUSE_MS = 60000,
+    STACK_BYTES = 256 << 10, /* the driver is called on it */
+};
+#define DEVICE_PAUSE_NS UINT64_C(1000000000) /* between two questions to a driver */
+#define LONGEST_END_S 1
+
+/* Everything here, for the process. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t news;   /* for the thread: a pool, the last of one, the end */
+    pthread_cond_t looked; /* for who ends a pool: `looking_at` has changed */
+    hr__listing *listings;
+    const hr__listing *looking_at;
+    const char *allocator; /* of the pool that was listed last */
+    hr__device_sum sums[HR__PAGE_SLOTS];
+    size_t sum_count;
+    bool is_running; /* the thread was started */
+    bool has_failed; /* there can be no page */
+    bool has_gone;   /* a pool has, since the last round */
+    bool is_over;    /* the process ends */
+    pthread_t thread;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+/* Under the lock. NULL: there are more devices than a page has room for. */
+static hr__device_sum *sum_for(const hr_device *device)
+{
+    for (size_t i = 0; i < all.sum_count; i++)
+        if (all.sums[i].device == device->properties.index)
+            return &all.sums[i];
+    if (all.sum_count == HR__PAGE_SLOTS)
+        return NULL;
+    hr__device_sum *sum = &all.sums[all.sum_count++];
+    hr__device_sum_init(sum, device);
+    return sum;
+}
+
+static bool is_due(hr__device_sum *sum, uint64_t now_ns)
+{
+    if (sum->memory_asked_ns != 0 && now_ns - sum->memory_asked_ns < DEVICE_PAUSE_NS)
+        return false;
+    sum->memory_asked_ns = now_ns;
+    return true;
+}
+
+/* Under the lock, which is dropped while the pool is read. */
+static void look_at(hr__listing *listing, uint64_t now_ns)
+{
+    hr__listing_sample sample;
+    hr__device_sum *sum = sum_for(listing->device);
+    if (sum == NULL)
+        return;
+    bool asks_device = is_due(sum, now_ns);
+    all.looking_at = listing;
+    pthread_mutex_unlock(&all.lock);
+    hr__listing_read(listing, asks_device, &sample);
+    pthread_mutex_lock(&all.lock);
+    hr__device_sum_add(sum, listing, &sample);
+    all.looking_at = NULL;
+    pthread_cond_broadcast(&all.looked);
+}
+
+static void tell_allocator(hr_live_page *page, const char *allocator)
+{
+    const hr_live_identity identity = {
+        .struct_size = sizeof identity,
+        .allocator = allocator,
+        .rank = -1,
+        .local_rank = -1,
+    };
+    (void)hr_live_page_identify(page, &identity);
+}
+
+/* Under the lock, which is dropped in between. What is listed stays in its place while it is looked
+ * at; what comes first meanwhile is for the next round. `*told` is the allocator that the page
+ * names: others may have named another since, and are not contradicted. */
+static void go_round(hr_live_page *page, const char **told)
+{
+    static hr__device_sum results[HR__PAGE_SLOTS]; /* one thread; large for its stack */
+    uint64_t now_ns = hr__clock_monotonic_ns();
+    all.has_gone = false;
+    for (size_t i = 0; i < all.sum_count; i++)
+        hr__device_sum_begin(&all.sums[i]);
+    for (hr__listing *listing = all.listings; listing != NULL; listing = listing->next)
+        look_at(listing, now_ns);
+    size_t count = all.sum_count;
+    for (size_t i = 0; i < count; i++)
+        results[i] = all.sums[i];
+    const char *allocator = all.allocator;
+    pthread_mutex_unlock(&all.lock);
+    if (allocator != *told)
+        tell_allocator(page, allocator);
+    *told = allocator;
+    for (size_t i = 0; i < count; i++) /* a device for which there is no room is not told of */
+        (void)hr_live_page_put(page, results[i].device, results[i].name, results[i].values,
+                               HR_LIVE_FIELD_COUNT);
+    pthread_mutex_lock(&all.lock);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static uint64_t pause_ms(void)
+{
+    const char *text = getenv("HEADROOM_LIVE_MS");
+    char *end = NULL;
+    long number = text != NULL ? strtol(text, &end, 10) : 0;
+    bool is_good =
+        text != NULL && end != text && *end == '\0' && number >= 1 && number <= LONGEST_PAUSE_MS;
+    return is_good ? (uint64_t)number : USUAL_PAUSE_MS;
+}
+
+/* Under the lock: until it is time, or the end. */
+static void sleep_for(uint64_t milliseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t end_ns = (uint64_t)until.tv_nsec + milliseconds * 1000000;
+    until.tv_sec += (time_t)(end_ns / 1000000000);
+    until.tv_nsec = (long)(end_ns % 1000000000);
+    int reason = 0;
+    while (!all.is_over && reason != ETIMEDOUT)
+        reason = pthread_cond_timedwait(&all.news, &all.lock, &until);
+}
+
+static void *look_on(void *context)
+{
+    hr_live_page *page = NULL;
+    const char *told = NULL;
+    (void)context;
+    bool has_page = hr_live_process_page(&page) == HR_OK;
+    uint64_t milliseconds = pause_ms();
+    pthread_mutex_lock(&all.lock);
+    all.has_failed = !has_page;
+    while (has_page && !all.is_over) {
+        go_round(page, &told);
+        sleep_for(milliseconds);
+        while (all.listings == NULL && !all.has_gone && !all.is_over)
+            pthread_cond_wait(&all.news, &all.lock);
+    }
+    pthread_mutex_unlock(&all.lock);
+    return NULL;
+}
+
+/* Under the lock. Where no thread can be had, the next pool tries again. */
+static void start_thread(void)
+{
+    sigset_t every, before;
+    pthread_attr_t attributes;
+    sigfillset(&every);
+    if (pthread_attr_init(&attributes) != 0)
+        return;
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (pthread_sigmask(SIG_SETMASK, &every, &before) == 0) {
+        /* With much thread-local data in the program the stack may be too small for it. */
+        all.is_running = pthread_create(&all.thread, &attributes, look_on, NULL) == 0 ||
+                         pthread_create(&all.thread, NULL, look_on, NULL) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    pthread_attr_destroy(&attributes);
+    if (all.is_running)
+        pthread_setname_np(all.thread, "headroom-live");
+}
+
+/* ---- from the first pool to the end ---------------------------------------------------------- */
+
+static void make_conditions(void)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&all.news, &attributes);
+    pthread_cond_init(&all.looked, NULL);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* fork() takes the lock beforehand, so that the child finds no half change. */
+static void hold_list(void)
+{
+    pthread_mutex_lock(&all.lock);
+}
+
+static void let_list_go(void)
+{
+    pthread_mutex_unlock(&all.lock);
+}
+
+static void forget_in_child(void)
+{
+    all.listings = NULL;
+    all.looking_at = NULL;
+    all.sum_count = 0;
+    all.allocator = NULL;
+    all.is_running = all.has_failed = all.has_gone = false;
+    make_conditions(); /* the parent's may have waiters that are not here */
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* Once, by whichever comes first: what is registered after the driver was started is called before
+ * the driver ends, and the thread must ask it no more; a library that is unloaded has a destructor.
+ */
+__attribute__((destructor)) static void stop_at_end(void)
+{
+    struct timespec latest;
+    pthread_mutex_lock(&all.lock);
+    bool is_running = all.is_running;
+    all.is_over = true;
+    all.is_running = false;
+    if (is_running)
+        pthread_cond_signal(&all.news);
+    pthread_mutex_unlock(&all.lock);
+    if (!is_running)
+        return;
+    clock_gettime(CLOCK_REALTIME, &latest);
+    latest.tv_sec += LONGEST_END_S;
+    if (pthread_timedjoin_np(all.thread, NULL, &latest) != 0)
+        pthread_detach(all.thread);
+}
+
+static void prepare(void)
+{
+    make_conditions();
+    (void)atexit(stop_at_end); /* refused: the destructor is left */
+    pthread_atfork(hold_list, let_list_go, forget_in_child);
+}
+
+/* ---- what pools call ------------------------------------------------------------------------- */
+
+void hr__listing_add(hr__listing *listing, const char *allocator)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (listing->device->properties.index < 0)
+        return; /* a device without a number has no place in a page */
+    pthread_once(&once, prepare);
+    pthread_mutex_lock(&all.lock);
+    if (!all.has_failed && !all.is_over) {
+        listing->is_listed = true;
+        listing->next = all.listings;
+        all.listings = listing;
+        if (allocator != NULL)
+            all.allocator = allocator;
+        if (all.is_running)
+            pthread_cond_signal(&all.news);
+        else
+            start_thread();
+    }
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* Under the lock. */
+static void unlink_listing(hr__listing *listing)
+{
+    hr__listing **link = &all.listings;
+    while (*link != listing)
+        link = &(*link)->next;
+    *link = listing->next;
+    listing->is_listed = false;
+}
+
+void hr__listing_remove(hr__listing *listing)
+{
+    hr__listing_sample last;
+    if (!listing->is_listed)
+        return;
+    pthread_mutex_lock(&all.lock);
+    while (all.looking_at == listing)
+        pthread_cond_wait(&all.looked, &all.lock);
+    unlink_listing(listing);
+    pthread_mutex_unlock(&all.lock);
+    hr__listing_read(listing, false, &last);
+    pthread_mutex_lock(&all.lock);
+    hr__device_sum *sum = sum_for(listing->device);
+    if (sum != NULL)
+        hr__device_sum_keep_counts(sum, listing, &last);
+    all.has_gone = true;
+    if (all.is_running)
+        pthread_cond_signal(&all.news);
+    pthread_mutex_unlock(&all.lock);
+}

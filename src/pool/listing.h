@@ -1,0 +1,71 @@
+/* listing.h - pools that publish what they hold, by themselves.
+ *
+ *   listing.c          the list of pools, and the thread that looks at them
+ *   listing_values.c   what a pool tells, and what that comes to for a device
+ *
+ * A thread of the library looks at each listed pool five times a second and puts the sums per
+ * device into the process's page (live/live_page.h). An allocation knows nothing of it. The thread
+ * starts with the first listed pool and makes the page; where there can be none, it ends, and the
+ * pools serve as ever.
+ *
+ * Words: a *listing* is a pool's place in the list; a *sample* is what it told at one moment; a
+ * *sum* is what the listings of a device come to. */
+#ifndef HR_POOL_LISTING_H
+#define HR_POOL_LISTING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "headroom/device.h"
+#include "headroom/headroom.h"
+#include "headroom/live.h"
+#include "headroom/pinned.h"
+
+/* Part of a pool. Guarded by the list's lock, but for what is set before it is listed. */
+typedef struct hr__listing {
+    struct hr__listing *next;
+    const hr_pool *pool; /* one of the two; set before it is listed, as the device */
+    const hr_pinned_pool *pinned;
+    const hr_device *device;
+    bool is_listed;
+    uint64_t counted[HR_LIVE_FIELD_COUNT]; /* of counters: how far they are in the sum */
+} hr__listing;
+
+/* ---- listing.c ------------------------------------------------------------------------------- */
+
+/* `allocator` is a static string. Never fails: where nothing can be published, nothing is. */
+void hr__listing_add(hr__listing *listing, const char *allocator);
+
+/* The pool is about to end, and is still whole. Waits while it is being looked at. */
+void hr__listing_remove(hr__listing *listing);
+
+/* ---- listing_values.c ------------------------------------------------------------------------ */
+
+typedef struct hr__listing_sample {
+    uint64_t values[HR_LIVE_FIELD_COUNT]; /* HR_LIVE_KEEP: it has nothing to say of it */
+} hr__listing_sample;
+
+typedef struct hr__device_sum {
+    int device;               /* properties.index */
+    char name[64];            /* of the device */
+    uint64_t memory_asked_ns; /* when the device was last asked what it has free; 0 = never */
+    uint64_t values[HR_LIVE_FIELD_COUNT]; /* as in the page */
+    uint64_t peaks[HR_LIVE_FIELD_COUNT];  /* added up in this round, as what follows */
+    size_t pool_count;                    /* pinned ones not included */
+} hr__device_sum;
+
+void hr__device_sum_init(hr__device_sum *sum, const hr_device *device);
+
+/* Before the listings of a device are gone through: what they add up to is none so far. */
+void hr__device_sum_begin(hr__device_sum *sum);
+void hr__device_sum_add(hr__device_sum *sum, hr__listing *listing,
+                        const hr__listing_sample *sample);
+
+/* Of a listing that leaves: what it counted and its peaks stay, what it held does not. */
+void hr__device_sum_keep_counts(hr__device_sum *sum, hr__listing *listing,
+                                const hr__listing_sample *sample);
+
+/* Takes the pool's lock. `asks_device`: its driver, too, what it has free. */
+void hr__listing_read(const hr__listing *listing, bool asks_device, hr__listing_sample *sample);
+
+#endif /* HR_POOL_LISTING_H */

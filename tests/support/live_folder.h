@@ -1,0 +1,46 @@
+/* live_folder.h - a folder of pages for one test, and children that have pages in it.
+ *
+ * Nothing is shared with another test or the machine's own /dev/shm. Waiting is for a condition,
+ * with a limit that only a hanging test reaches. */
+#ifndef HR_TESTS_LIVE_FOLDER_H
+#define HR_TESTS_LIVE_FOLDER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "headroom/watch.h"
+
+typedef struct live_folder {
+    char path[64];
+} live_folder;
+
+/* An empty one. Pools of this process and its children publish in it from now on, every
+ * millisecond. */
+void live_folder_make(live_folder *folder);
+
+/* Removes it with all that is in it. Pools publish nothing any more. */
+void live_folder_remove(const live_folder *folder);
+
+int live_folder_count(const live_folder *folder); /* of files, hidden ones included */
+
+/* The jobs in it; the test fails where they cannot be read. Free them. */
+hr_jobs *live_folder_read(const live_folder *folder);
+
+/* Waits until `is_so`; the result is what it was true of, to be freed. */
+typedef bool (*live_condition)(const hr_jobs *jobs, void *context);
+hr_jobs *live_folder_wait(const live_folder *folder, live_condition is_so, void *context);
+
+/* Runs `body` in a child of fork() and gives what it exits with; -1: it was ended by a signal. A
+ * child that hangs is killed. `body` returns what the child calls exit() with. */
+int live_exit_of_child(int (*body)(void *context), void *context);
+
+/* The same for one that goes on: it has run `body`, and waits for live_child_end(). */
+typedef struct live_child {
+    pid_t process;
+} live_child;
+
+live_child live_child_start(int (*body)(void *context), void *context);
+int live_child_end(live_child *child);   /* it calls exit(); as live_exit_of_child() */
+void live_child_kill(live_child *child); /* SIGKILL, and waits for its end */
+
+#endif /* HR_TESTS_LIVE_FOLDER_H */

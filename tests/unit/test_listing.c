@@ -1,0 +1,506 @@
+/* test_listing.c - pools publish by themselves: what they hold, for as long as they are there.
+ *
+ * A process has one list and one thread, so each case is a process of its own. It answers by its
+ * exit status: 0, or the line that went wrong. */
+#include "headroom/headroom.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "headroom/pinned.h"
+#include "pool/pool.h"
+#include "support/cmocka_here.h"
+#include "support/live_folder.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static live_folder folder;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    live_folder_make(&folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    live_folder_remove(&folder);
+    return 0;
+}
+
+/* In a child: ends it where something is not so. */
+#define EXPECT(claim)                                                                              \
+    do {                                                                                           \
+        if (!(claim)) {                                                                            \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #claim, hr_last_error());               \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static hr_device *make_device(void)
+{
+    const hr_simulated_options options = {
+        .struct_size = sizeof options, .capacity_bytes = 1024 * MIB, .total_bytes = 1280 * MIB};
+    hr_device *device = NULL;
+    EXPECT(hr_simulated_device_create(&options, &device) == HR_OK);
+    return device;
+}
+
+static hr_pool *make_pool(hr_device *device, const char *engine)
+{
+    const hr_pool_options options = {.struct_size = sizeof options, .engine = engine};
+    hr_pool *pool = NULL;
+    EXPECT(hr_pool_create(device, &options, &pool) == HR_OK);
+    return pool;
+}
+
+static hr_device_ptr allocate(hr_pool *pool, uint64_t size_bytes)
+{
+    hr_device_ptr address = HR_NULL;
+    EXPECT(hr_alloc(pool, size_bytes, 0, &address) == HR_OK);
+    return address;
+}
+
+/* ---- waiting for a value --------------------------------------------------------------------- */
+
+typedef struct wish {
+    long process;
+    hr_live_field field;
+    uint64_t value;
+} wish;
+
+static bool is_granted(const hr_jobs *jobs, void *context)
+{
+    const wish *wanted = context;
+    const hr_job *job = hr_jobs_find(jobs, wanted->process);
+    return job != NULL && job->device_count > 0 &&
+           job->devices[0].values[wanted->field] == wanted->value;
+}
+
+/* Waits until this process's page says so, and gives all it says then. */
+static hr_job_device wait_for(hr_live_field field, uint64_t value)
+{
+    wish wanted = {getpid(), field, value};
+    hr_jobs *jobs = live_folder_wait(&folder, is_granted, &wanted);
+    hr_job_device device = hr_jobs_find(jobs, getpid())->devices[0];
+    device.steps = NULL;
+    hr_jobs_free(jobs);
+    return device;
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static int tell_of_a_pool(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    hr_pool *pool = make_pool(device, "torch");
+    hr_device_ptr kept = allocate(pool, 40 * MIB), gone = allocate(pool, 100 * MIB);
+    EXPECT(hr_free(pool, gone) == HR_OK);
+    EXPECT(hr_pool_set_fraction(pool, 0.5) == HR_OK);
+    hr_job_device told = wait_for(HR_LIVE_LIMIT_BYTES, 640 * MIB);
+    const uint64_t *values = told.values;
+    EXPECT(told.index == device->properties.index);
+    EXPECT(strncmp(told.name, device->properties.name, 63) == 0);
+    EXPECT(values[HR_LIVE_LIVE_BYTES] == 40 * MIB);
+    EXPECT(values[HR_LIVE_RESERVED_BYTES] == 140 * MIB);
+    EXPECT(values[HR_LIVE_PEAK_LIVE_BYTES] == 140 * MIB);
+    EXPECT(values[HR_LIVE_PEAK_RESERVED_BYTES] == 140 * MIB);
+    EXPECT(values[HR_LIVE_LARGEST_FREE_BYTES] == 100 * MIB);
+    EXPECT(values[HR_LIVE_DEVICE_TOTAL_BYTES] == 1280 * MIB);
+    EXPECT(values[HR_LIVE_ALLOCATIONS] == 2);
+    EXPECT(values[HR_LIVE_RETRIES] == 0);
+    EXPECT(values[HR_LIVE_OUT_OF_MEMORY] == 0);
+    EXPECT(values[HR_LIVE_DRIVER_CALLS] == 2);
+    EXPECT(values[HR_LIVE_PINNED_BYTES] == HR_LIVE_UNKNOWN);
+    EXPECT(values[HR_LIVE_COPIED_BYTES] == HR_LIVE_UNKNOWN);
+    EXPECT(values[HR_LIVE_STEPS] == HR_LIVE_UNKNOWN);
+    hr_device_ptr none = HR_NULL;
+    EXPECT(hr_alloc(pool, 700 * MIB, 0, &none) == HR_ERR_OUT_OF_MEMORY);
+    told = wait_for(HR_LIVE_OUT_OF_MEMORY, 1);
+    EXPECT(told.values[HR_LIVE_RETRIES] == 1);
+    EXPECT(told.values[HR_LIVE_RESERVED_BYTES] == 40 * MIB);
+    EXPECT(told.values[HR_LIVE_DRIVER_NS] > 0);
+    EXPECT(hr_free(pool, kept) == HR_OK);
+    wait_for(HR_LIVE_LIVE_BYTES, 0);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void a_pool_tells_what_it_holds(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(tell_of_a_pool, NULL), 0);
+    assert_int_equal(live_folder_count(&folder), 0);
+}
+
+/* The device is asked rarely; what it says of free memory is then a little old. */
+static bool has_free_memory(const hr_jobs *jobs, void *context)
+{
+    const hr_job *job = hr_jobs_find(jobs, getpid());
+    return job != NULL && job->device_count > 0 &&
+           job->devices[0].values[HR_LIVE_DEVICE_FREE_BYTES] == *(const uint64_t *)context;
+}
+
+static int tell_of_free_memory(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    hr_pool *pool = make_pool(device, NULL);
+    hr_device_calls before, after;
+    EXPECT(hr_device_get_calls(device, &before) == HR_OK);
+    uint64_t all_bytes = 1024 * MIB, less_bytes = 924 * MIB;
+    hr_jobs_free(live_folder_wait(&folder, has_free_memory, &all_bytes));
+    (void)allocate(pool, 100 * MIB);
+    hr_jobs_free(live_folder_wait(&folder, has_free_memory, &less_bytes));
+    EXPECT(hr_device_get_calls(device, &after) == HR_OK);
+    EXPECT(after.count[HR_DEVICE_CALL_MEMORY_INFO] == before.count[HR_DEVICE_CALL_MEMORY_INFO]);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void the_device_tells_what_it_has_free_and_a_stand_in_counts_no_call(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(tell_of_free_memory, NULL), 0);
+}
+
+static int tell_of_two_pools(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    hr_pool *one = make_pool(device, "torch"), *other = make_pool(device, "headroom");
+    (void)allocate(one, 40 * MIB);
+    hr_device_ptr gone = allocate(other, 60 * MIB);
+    hr_job_device told = wait_for(HR_LIVE_LIVE_BYTES, 100 * MIB);
+    EXPECT(told.values[HR_LIVE_PEAK_LIVE_BYTES] == 100 * MIB);
+    EXPECT(told.values[HR_LIVE_ALLOCATIONS] == 2);
+    EXPECT(told.values[HR_LIVE_COPIED_BYTES] == 0);
+    EXPECT(told.values[HR_LIVE_LIMIT_BYTES] == HR_LIVE_UNKNOWN);
+    EXPECT(hr_pool_set_fraction(one, 0.25) == HR_OK); /* the other has none still */
+    EXPECT(hr_free(other, gone) == HR_OK);
+    told = wait_for(HR_LIVE_LIVE_BYTES, 40 * MIB);
+    EXPECT(told.values[HR_LIVE_LIMIT_BYTES] == HR_LIVE_UNKNOWN);
+    EXPECT(hr_pool_set_fraction(other, 0.25) == HR_OK);
+    told = wait_for(HR_LIVE_LIMIT_BYTES, 640 * MIB);
+    EXPECT(told.values[HR_LIVE_LARGEST_FREE_BYTES] >= 60 * MIB);
+
+    /* What it held goes with it, what it counted stays. */
+    uint64_t calls = told.values[HR_LIVE_DRIVER_CALLS];
+    hr_pool_destroy(other);
+    told = wait_for(HR_LIVE_LIMIT_BYTES, 320 * MIB);
+    EXPECT(told.values[HR_LIVE_ALLOCATIONS] == 2);
+    EXPECT(told.values[HR_LIVE_DRIVER_CALLS] == calls);
+    EXPECT(told.values[HR_LIVE_RESERVED_BYTES] == 40 * MIB);
+    EXPECT(told.values[HR_LIVE_PEAK_LIVE_BYTES] == 100 * MIB);
+
+    /* Statistics that begin again are no reason to count backwards. */
+    EXPECT(hr_pool_reset_accumulated(one) == HR_OK);
+    EXPECT(hr_pool_reset_peaks(one) == HR_OK);
+    (void)allocate(one, 3 * MIB);
+    told = wait_for(HR_LIVE_LIVE_BYTES, 43 * MIB);
+    EXPECT(told.values[HR_LIVE_ALLOCATIONS] == 3);
+    EXPECT(told.values[HR_LIVE_PEAK_LIVE_BYTES] == 100 * MIB);
+    hr_pool_destroy(one);
+    told = wait_for(HR_LIVE_LIVE_BYTES, 0);
+    EXPECT(told.values[HR_LIVE_RESERVED_BYTES] == 0);
+    EXPECT(told.values[HR_LIVE_LIMIT_BYTES] == HR_LIVE_UNKNOWN);
+    EXPECT(told.values[HR_LIVE_ALLOCATIONS] == 3);
+
+    /* The thread has slept since, and wakes for the next. */
+    one = make_pool(device, "torch");
+    (void)allocate(one, 5 * MIB);
+    told = wait_for(HR_LIVE_LIVE_BYTES, 5 * MIB);
+    EXPECT(told.values[HR_LIVE_ALLOCATIONS] == 4);
+    hr_pool_destroy(one);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void pools_of_a_device_add_up_and_counters_only_rise(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(tell_of_two_pools, NULL), 0);
+}
+
+static int tell_of_pinned_memory(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    hr_pinned_pool *pool = NULL, *hidden = NULL;
+    const hr_pinned_options unlisted = {.struct_size = sizeof unlisted, .is_unlisted = true};
+    void *memory = NULL;
+    EXPECT(hr_pinned_pool_create(device, NULL, &pool) == HR_OK);
+    EXPECT(hr_pinned_pool_create(device, &unlisted, &hidden) == HR_OK);
+    EXPECT(hr_pinned_alloc(pool, 4 * MIB, &memory) == HR_OK);
+    EXPECT(hr_pinned_alloc(hidden, 8 * MIB, &memory) == HR_OK);
+    hr_job_device told = wait_for(HR_LIVE_PINNED_BYTES, 4 * MIB);
+    EXPECT(told.values[HR_LIVE_DRIVER_CALLS] == 1);
+    EXPECT(told.values[HR_LIVE_LIVE_BYTES] == HR_LIVE_UNKNOWN); /* nobody has said anything */
+    hr_pinned_pool_destroy(hidden);
+    hr_pinned_pool_destroy(pool);
+    wait_for(HR_LIVE_PINNED_BYTES, 0);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void a_pinned_pool_tells_of_host_memory_only(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(tell_of_pinned_memory, NULL), 0);
+}
+
+static bool has_allocator(const hr_jobs *jobs, void *context)
+{
+    const hr_job *job = hr_jobs_find(jobs, getpid());
+    return job != NULL && strcmp(job->allocator, context) == 0;
+}
+
+static int tell_the_engine(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    hr_pool *one = make_pool(device, NULL);
+    hr_jobs_free(live_folder_wait(&folder, has_allocator, "torch"));
+    hr_pool *other = make_pool(device, "headroom:rescue");
+    hr_jobs_free(live_folder_wait(&folder, has_allocator, "headroom"));
+
+    /* Who says it better is not contradicted. */
+    hr_live_page *page = NULL;
+    const hr_live_identity mine = {
+        .struct_size = sizeof mine, .allocator = "mine", .rank = -1, .local_rank = -1};
+    const uint64_t steps[] = {[HR_LIVE_STEPS] = 12};
+    uint64_t values[HR_LIVE_FIELD_COUNT];
+    for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
+        values[i] = i == HR_LIVE_STEPS ? steps[i] : HR_LIVE_KEEP;
+    EXPECT(hr_live_process_page(&page) == HR_OK);
+    EXPECT(hr_live_page_identify(page, &mine) == HR_OK);
+    EXPECT(hr_live_page_put(page, 0, NULL, values, HR_LIVE_FIELD_COUNT) == HR_OK);
+    (void)allocate(one, 7 * MIB);
+    hr_job_device told = wait_for(HR_LIVE_LIVE_BYTES, 7 * MIB);
+    EXPECT(told.values[HR_LIVE_STEPS] == 12);
+    hr_jobs *jobs = live_folder_read(&folder);
+    EXPECT(has_allocator(jobs, "mine"));
+    hr_jobs_free(jobs);
+    hr_pool_destroy(other);
+    hr_pool_destroy(one);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void the_engine_is_named_and_what_others_say_stays(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(tell_the_engine, NULL), 0);
+}
+
+/* ---- nothing to tell ------------------------------------------------------------------------- */
+
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;)
+        count += entry->d_name[0] != '.';
+    if (tasks != NULL)
+        closedir(tasks);
+    return count;
+}
+
+static int stay_unlisted(void *context)
+{
+    const hr_pool_options options = {.struct_size = sizeof options, .is_unlisted = context == NULL};
+    hr_device *device = make_device();
+    hr_pool *pool = NULL;
+    if (context != NULL)
+        setenv("HEADROOM_LIVE", "0", 1);
+    int before = count_threads();
+    EXPECT(hr_pool_create(device, &options, &pool) == HR_OK);
+    EXPECT(!pool->listing.is_listed);
+    (void)allocate(pool, MIB);
+    EXPECT(atomic_load(&pool->driver_meter.call_count) == 0); /* no clock was read */
+    EXPECT(count_threads() == before);
+    EXPECT(live_folder_count(&folder) == 0);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void an_unlisted_pool_has_no_thread_and_no_page(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(stay_unlisted, NULL), 0);
+}
+
+static void switched_off_no_pool_is_listed(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(stay_unlisted, &folder), 0);
+}
+
+/* The pool serves as ever, and who wants to know can ask why. */
+static int go_without(void *context)
+{
+    (void)context;
+    hr_live_page *page = NULL;
+    int before = count_threads();
+    setenv("HEADROOM_LIVE_DIR", "/no/such/folder", 1);
+    hr_set_last_error("as before");
+    hr_device *device = make_device();
+    hr_pool *pool = make_pool(device, NULL);
+    EXPECT(strcmp(hr_last_error(), "as before") == 0);
+    EXPECT(hr_free(pool, allocate(pool, MIB)) == HR_OK);
+    for (int i = 0; i < 100000 && count_threads() > before; i++)
+        usleep(1000);
+    EXPECT(count_threads() == before); /* it ended by itself */
+    hr_pool *other = make_pool(device, NULL);
+    EXPECT(!other->listing.is_listed);
+    EXPECT(count_threads() == before);
+    EXPECT(hr_live_process_page(&page) == HR_ERR_FILE);
+    EXPECT(strstr(hr_last_error(), "/no/such/folder") != NULL);
+    hr_pool_destroy(other);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void where_there_can_be_no_page_pools_serve_as_ever(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(go_without, NULL), 0);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static int end_with_pools(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    for (int i = 0; i < 20; i++)
+        (void)allocate(make_pool(device, NULL), MIB);
+    return 0; /* and exit(), at once, with all of them there */
+}
+
+static void a_process_may_end_with_its_pools_at_any_moment(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(live_exit_of_child(end_with_pools, NULL), 0);
+    assert_int_equal(live_folder_count(&folder), 0);
+}
+
+static int come_and_go(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    for (int i = 0; i < 2000; i++) {
+        hr_pool *pool = make_pool(device, i % 2 == 0 ? "torch" : "headroom");
+        EXPECT(hr_free(pool, allocate(pool, MIB)) == HR_OK);
+        hr_pool_destroy(pool);
+    }
+    hr_job_device told = wait_for(HR_LIVE_ALLOCATIONS, 2000);
+    EXPECT(told.values[HR_LIVE_PEAK_LIVE_BYTES] >= MIB);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void pools_that_come_and_go_are_all_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(come_and_go, NULL), 0);
+}
+
+/* Signals are the program's: one that only the thread could take stays pending. */
+static int keep_signals(void *context)
+{
+    sigset_t waiting, blocked;
+    (void)context;
+    hr_device *device = make_device();
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGUSR1); /* ends a process that takes it */
+    pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+    hr_pool *pool = make_pool(device, NULL);
+    (void)allocate(pool, 9 * MIB);
+    EXPECT(kill(getpid(), SIGUSR1) == 0);
+    wait_for(HR_LIVE_LIVE_BYTES, 9 * MIB);
+    EXPECT(sigpending(&waiting) == 0 && sigismember(&waiting, SIGUSR1));
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void the_thread_takes_no_signals(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(keep_signals, NULL), 0);
+}
+
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static int be_a_child(void *context)
+{
+    hr_pool *parents = context;
+    hr_pool_stats stats = {.struct_size = sizeof stats};
+    EXPECT(count_threads() == 1);
+    EXPECT(hr_pool_get_stats(parents, &stats) == HR_ERR_WRONG_PROCESS);
+    hr_pool_destroy(parents); /* does nothing */
+    hr_device *device = make_device();
+    hr_pool *pool = make_pool(device, NULL);
+    (void)allocate(pool, 12 * MIB);
+    hr_job_device told = wait_for(HR_LIVE_LIVE_BYTES, 12 * MIB);
+    EXPECT(told.values[HR_LIVE_ALLOCATIONS] == 1);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static int be_a_parent(void *context)
+{
+    (void)context;
+    hr_device *device = make_device();
+    hr_pool *pool = make_pool(device, NULL);
+    (void)allocate(pool, 14 * MIB);
+    wait_for(HR_LIVE_LIVE_BYTES, 14 * MIB);
+    for (int i = 0; i < 10; i++)
+        EXPECT(live_exit_of_child(be_a_child, pool) == 0);
+    (void)allocate(pool, 14 * MIB);
+    hr_job_device told = wait_for(HR_LIVE_LIVE_BYTES, 28 * MIB);
+    EXPECT(told.values[HR_LIVE_ALLOCATIONS] == 2);
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return 0;
+}
+
+static void a_child_of_fork_publishes_its_own_pools_only(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(be_a_parent, NULL), 0);
+    assert_int_equal(live_folder_count(&folder), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pool_tells_what_it_holds),
+        cmocka_unit_test(the_device_tells_what_it_has_free_and_a_stand_in_counts_no_call),
+        cmocka_unit_test(pools_of_a_device_add_up_and_counters_only_rise),
+        cmocka_unit_test(a_pinned_pool_tells_of_host_memory_only),
+        cmocka_unit_test(the_engine_is_named_and_what_others_say_stays),
+        cmocka_unit_test(an_unlisted_pool_has_no_thread_and_no_page),
+        cmocka_unit_test(switched_off_no_pool_is_listed),
+        cmocka_unit_test(where_there_can_be_no_page_pools_serve_as_ever),
+        cmocka_unit_test(a_process_may_end_with_its_pools_at_any_moment),
+        cmocka_unit_test(pools_that_come_and_go_are_all_counted),
+        cmocka_unit_test(the_thread_takes_no_signals),
+        cmocka_unit_test(a_child_of_fork_publishes_its_own_pools_only),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
