@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
@@ -180,6 +181,33 @@ static void free_bytes_of_what_left_serve_nobody(void **state)
     for (int i = 0; i < 4; i++) /* whatever is asked for now lies on the device */
         hold(&p, 256 * HR_TEST_KIB);
     assert_true(spilled_bytes(&p) >= out_bytes);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
+static void a_block_that_left_cannot_be_shared_and_one_that_is_shared_does_not_leave(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_shared_part parts[64];
+    size_t count = 0;
+    uint64_t offset_bytes = 0;
+    hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .is_shareable = true,
+                                                    .on_host = true});
+    hr_device_ptr first = hold(&p, 30 * MIB), second = hold(&p, 30 * MIB);
+    hr_test_ok(&p.t, hr_advise(p.t.pool, first, HR_ADVISE_COLD));
+    hr_test_ok(&p.t, hr_pool_share(p.t.pool, first, parts, 64, &count, &offset_bytes));
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(close(parts[i].file_descriptor), 0);
+    hold(&p, 20 * MIB);
+    assert_true(spilled_bytes(&p) > 0);
+    hr_test_refused(&p.t, hr_pool_share(p.t.pool, second, parts, 64, &count, &offset_bytes),
+                    HR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(hr_last_error(), "was spilled"));
+    hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, first));
     assert_nothing_is_lost(&p);
     hr_test_patterns_close(&p);
 }
@@ -600,6 +628,7 @@ int main(void)
         cmocka_unit_test(pinned_blocks_and_those_of_graphs_stay),
         cmocka_unit_test(while_a_stream_is_captured_nothing_leaves),
         cmocka_unit_test(free_bytes_of_what_left_serve_nobody),
+        cmocka_unit_test(a_block_that_left_cannot_be_shared_and_one_that_is_shared_does_not_leave),
         cmocka_unit_test(cold_blocks_leave_first_and_hot_ones_last),
         cmocka_unit_test(what_was_added_last_and_kept_leaves_before_what_was_there_first),
         cmocka_unit_test(advice_is_for_live_blocks_and_ends_with_them),
