@@ -11,8 +11,8 @@
  * Coming back is for steps, which the program marks: within a step memory comes and goes, and room
  * at one moment says nothing about the next. Memory comes back when
  *   - for `patience` steps nothing left or came back, and
- *   - what the device could hold, less the most that was live on it in those steps, is more than
- *     SPARE_PARTS-th of it: so much stays free;
+ *   - what the device could hold, less the most that was live on it in those steps, is more than a
+ *     share of it (SPARE_PARTS), which stays free;
  * then as much as there is room for, the most valuable first (spill_choice.c, from the other end).
  * If memory leaves again within `patience` steps of coming back, that was a mistake, and patience
  * doubles; so a program at the edge spends ever less on trying.
