@@ -162,7 +162,7 @@ static void let_go(worker *self, size_t which)
     self->live[which] = self->live[--self->live_count];
     self->live_bytes -= block.size_bytes;
     EXPECT(self, has_its_marks(self, &block));
-    EXPECT(self, hr_free(self->all->t.pool, block.address) == HR_OK);
+    EXPECT(self, is_expected(self, hr_free(self->all->t.pool, block.address)));
 }
 
 static bool is_calm(const worker *self)
@@ -203,7 +203,9 @@ static void do_something(worker *self)
         EXPECT(self, is_expected(self, hr_pool_mark_step(pool)));
     else if (what < 980)
         order_failure(self);
-    else if (what < 985)
+    else if (what < 990 && one != NULL)
+        EXPECT(self, is_expected(self, hr_record_stream(pool, one->address, dice(self, STREAMS))));
+    else if (what < 995)
         EXPECT(self, is_expected(self, hr_pool_trim(pool)));
 }
 

@@ -324,6 +324,31 @@ static void what_is_left_waits_for_its_stream(void **state)
     hr_test_patterns_close(&p);
 }
 
+/* Freed by its owner while another stream may use it: it is in use until then, on the host too. */
+static void a_pending_block_on_the_host_stays_until_the_other_stream_is_done(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .on_host = true,
+                                                    .manual_streams = true});
+    hr_device_ptr first = hold(&p, 30 * MIB);
+    hr_test_ok(&p.t, hr_advise(p.t.pool, first, HR_ADVISE_COLD));
+    hold(&p, 30 * MIB);
+    hold(&p, 20 * MIB);
+    uint64_t out_bytes = spilled_bytes(&p);
+    assert_true(out_bytes > 0);
+    hr_test_ok(&p.t, hr_record_stream(p.t.pool, first, 7));
+    hr_test_let_go(&p, first);
+    assert_int_equal(spilled_bytes(&p), out_bytes);
+    assert_int_equal(hr_device_complete(p.t.device, 7), HR_OK);
+    hold(&p, 1000);
+    assert_int_equal(spilled_bytes(&p), 0);
+    hr_test_patterns_close(&p);
+}
+
 static void a_trim_takes_what_is_left_back_to_the_stock(void **state)
 {
     (void)state;
@@ -634,6 +659,7 @@ int main(void)
         cmocka_unit_test(advice_is_for_live_blocks_and_ends_with_them),
         cmocka_unit_test(a_block_that_comes_free_on_the_host_gives_its_pages_back),
         cmocka_unit_test(what_is_left_waits_for_its_stream),
+        cmocka_unit_test(a_pending_block_on_the_host_stays_until_the_other_stream_is_done),
         cmocka_unit_test(a_trim_takes_what_is_left_back_to_the_stock),
         cmocka_unit_test(what_left_comes_back_after_quiet_steps_with_room),
         cmocka_unit_test(a_step_whose_peak_fills_the_device_keeps_it_on_the_host),

@@ -425,6 +425,8 @@ static hr_status find_room(const hr__paged_engine *engine, uint64_t *room_bytes)
 void hr__paged_advise(hr__engine *base, hr__block *block, hr_advice advice)
 {
     hr__paged_engine *engine = hr__paged_of(base);
+    if (engine->spill == NULL)
+        return;
     engine->watched_frees += (uint64_t)(advice != HR_ADVISE_NORMAL);
     engine->watched_frees -= (uint64_t)(block->advice != HR_ADVISE_NORMAL);
     block->advice = (uint32_t)advice;
