@@ -229,8 +229,8 @@ typedef struct hr_shared_part {
  * (`parts` may be NULL where capacity is 0, to ask). To undo: close the descriptors and
  * hr_pool_unpin(). The other process maps them with hr_shared_open().
  *
- * HR_ERR_UNSUPPORTED       the pool was not made with is_shareable, or the block lies in plain
- *                          memory (whose owner, the CUDA runtime, shares it)
+ * HR_ERR_UNSUPPORTED       the pool was not made with is_shareable; or the block lies in plain
+ *                          memory (whose owner, the CUDA runtime, shares it), or was spilled
  * HR_ERR_UNKNOWN_ADDRESS   not the start of a live block
  * HR_ERR_DEVICE            the driver would not export it: nothing is shared, and `parts` may have
  *                          been written to

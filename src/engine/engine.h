@@ -114,8 +114,9 @@ typedef struct hr__engine_table {
     hr__block *(*hand_out_at)(hr__engine *engine, hr__block *block, hr_device_ptr address,
                               uint64_t size_bytes, uint64_t tag);
 
-    /* Visits the handles under a live block by rising address, each whole; with NULL every mapping
-     * there is, in no order. Plain memory has none. A visitor that fails ends it. */
+    /* Visits the handles under a live block by rising address, each whole, to be handed to others
+     * (HR_ERR_UNSUPPORTED: one cannot be); with NULL every mapping there is, in no order. Plain
+     * memory has none. A visitor that fails ends it. */
     hr_status (*walk_pieces)(hr__engine *engine, const hr__block *under, hr__piece_visitor visit,
                              void *context);
 

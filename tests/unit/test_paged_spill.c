@@ -6,6 +6,7 @@
 
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
@@ -184,6 +185,33 @@ static void free_bytes_of_what_left_serve_nobody(void **state)
     hr_test_patterns_close(&p);
 }
 
+static void a_block_that_left_cannot_be_shared_and_one_that_is_shared_does_not_leave(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_shared_part parts[64];
+    size_t count = 0;
+    uint64_t offset_bytes = 0;
+    hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .is_shareable = true,
+                                                    .on_host = true});
+    hr_device_ptr first = hold(&p, 30 * MIB), second = hold(&p, 30 * MIB);
+    hr_test_ok(&p.t, hr_advise(p.t.pool, first, HR_ADVISE_COLD));
+    hr_test_ok(&p.t, hr_pool_share(p.t.pool, first, parts, 64, &count, &offset_bytes));
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(close(parts[i].file_descriptor), 0);
+    hold(&p, 20 * MIB);
+    assert_true(spilled_bytes(&p) > 0);
+    hr_test_refused(&p.t, hr_pool_share(p.t.pool, second, parts, 64, &count, &offset_bytes),
+                    HR_ERR_UNSUPPORTED);
+    assert_non_null(strstr(hr_last_error(), "was spilled"));
+    hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, first));
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
 /* ---- who leaves ------------------------------------------------------------------------------ */
 
 static bool is_on_host(const hr_test_patterns *p, hr_device_ptr address)
@@ -293,6 +321,31 @@ static void what_is_left_waits_for_its_stream(void **state)
     assert_int_equal(hr_device_complete(p.t.device, 1), HR_OK);
     hr_test_hold(&p, 2 * MIB, 3);
     assert_true(hr_test_calls(&p.t).count[HR_DEVICE_CALL_UNMAP] > unmapped);
+    hr_test_patterns_close(&p);
+}
+
+/* Freed by its owner while another stream may use it: it is in use until then, on the host too. */
+static void a_pending_block_on_the_host_stays_until_the_other_stream_is_done(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_test_patterns_open(&p, &(hr_test_pool_setup){.engine = "headroom",
+                                                    .capacity_bytes = 64 * MIB,
+                                                    .spill_bytes = 64 * MIB,
+                                                    .on_host = true,
+                                                    .manual_streams = true});
+    hr_device_ptr first = hold(&p, 30 * MIB);
+    hr_test_ok(&p.t, hr_advise(p.t.pool, first, HR_ADVISE_COLD));
+    hold(&p, 30 * MIB);
+    hold(&p, 20 * MIB);
+    uint64_t out_bytes = spilled_bytes(&p);
+    assert_true(out_bytes > 0);
+    hr_test_ok(&p.t, hr_record_stream(p.t.pool, first, 7));
+    hr_test_let_go(&p, first);
+    assert_int_equal(spilled_bytes(&p), out_bytes);
+    assert_int_equal(hr_device_complete(p.t.device, 7), HR_OK);
+    hold(&p, 1000);
+    assert_int_equal(spilled_bytes(&p), 0);
     hr_test_patterns_close(&p);
 }
 
@@ -600,11 +653,13 @@ int main(void)
         cmocka_unit_test(pinned_blocks_and_those_of_graphs_stay),
         cmocka_unit_test(while_a_stream_is_captured_nothing_leaves),
         cmocka_unit_test(free_bytes_of_what_left_serve_nobody),
+        cmocka_unit_test(a_block_that_left_cannot_be_shared_and_one_that_is_shared_does_not_leave),
         cmocka_unit_test(cold_blocks_leave_first_and_hot_ones_last),
         cmocka_unit_test(what_was_added_last_and_kept_leaves_before_what_was_there_first),
         cmocka_unit_test(advice_is_for_live_blocks_and_ends_with_them),
         cmocka_unit_test(a_block_that_comes_free_on_the_host_gives_its_pages_back),
         cmocka_unit_test(what_is_left_waits_for_its_stream),
+        cmocka_unit_test(a_pending_block_on_the_host_stays_until_the_other_stream_is_done),
         cmocka_unit_test(a_trim_takes_what_is_left_back_to_the_stock),
         cmocka_unit_test(what_left_comes_back_after_quiet_steps_with_room),
         cmocka_unit_test(a_step_whose_peak_fills_the_device_keeps_it_on_the_host),

@@ -97,6 +97,11 @@ hr_status hr__paged_walk_pieces(hr__engine *base, const hr__block *under, hr__pi
         uint64_t end = under->address + under->size_bytes;
         for (uint64_t address = under->address; address < end;) {
             const hr__place *place = hr__paged_place_at(engine, under->segment, address);
+            if (place->handle->on_host != NULL)
+                return hr__fail(HR_ERR_UNSUPPORTED,
+                                "block %#" PRIx64 " was spilled to host memory, which cannot be "
+                                "handed to others",
+                                under->address);
             HR__TRY(visit_place(place, visit, context));
             address = place->address + place->handle->size_bytes;
         }

@@ -11,8 +11,8 @@
  * Coming back is for steps, which the program marks: within a step memory comes and goes, and room
  * at one moment says nothing about the next. Memory comes back when
  *   - for `patience` steps nothing left or came back, and
- *   - what the device could hold, less the most that was live on it in those steps, is more than
- *     SPARE_PARTS-th of it: so much stays free;
+ *   - what the device could hold, less the most that was live on it in those steps, is more than a
+ *     share of it (SPARE_PARTS), which stays free;
  * then as much as there is room for, the most valuable first (spill_choice.c, from the other end).
  * If memory leaves again within `patience` steps of coming back, that was a mistake, and patience
  * doubles; so a program at the edge spends ever less on trying.
@@ -425,6 +425,8 @@ static hr_status find_room(const hr__paged_engine *engine, uint64_t *room_bytes)
 void hr__paged_advise(hr__engine *base, hr__block *block, hr_advice advice)
 {
     hr__paged_engine *engine = hr__paged_of(base);
+    if (engine->spill == NULL)
+        return;
     engine->watched_frees += (uint64_t)(advice != HR_ADVISE_NORMAL);
     engine->watched_frees -= (uint64_t)(block->advice != HR_ADVISE_NORMAL);
     block->advice = (uint32_t)advice;
