@@ -4,8 +4,8 @@
 
 GPT-2 training (12 layers, bf16 autocast) twice: 4 x 512 tokens, where the GPU waits for the host, and
 16 x 1024, where the host waits for the GPU. Each plain, under `headroom run --` as it is by default,
-and under `headroom run --history 100000`, which keeps the stacks of all steps; --every adds, for the
-first, PyTorch's history in other ways. Each way is a process of its own that waits for orders, so
+and without its page in shared memory (HEADROOM_LIVE=0); --every adds, for the first, `headroom run
+--history 100000`, which keeps the stacks of all steps, and PyTorch's history in other ways. Each way is a process of its own that waits for orders, so
 that they are never at work together: they take turns, and a machine that changes its speed changes it
 for all.
 
@@ -36,9 +36,10 @@ HISTORY = {
 }
 RUNS = {
     "headroom run": ["run", "--"],
+    "headroom run, no page": ["run", "--"],
     "headroom run --history": ["run", "--history", "100000", "--"],
 }
-WAYS = ("plain",) + tuple(RUNS)
+WAYS = ("plain", "headroom run", "headroom run, no page")
 # name: (batch, tokens, steps of a turn, share of the time)
 WORKLOADS = {"bound by the host": (4, 512, 64, 0.45), "bound by the GPU": (16, 1024, 32, 0.55)}
 WARMING_STEPS = 40  # more than the watcher lets pass before it measures
@@ -107,6 +108,8 @@ class Process:
             command = [program] + RUNS[way] + command
         variables = under.environment("pytorch")
         variables["PYTHONUNBUFFERED"] = "1"
+        if way.endswith("no page"):
+            variables["HEADROOM_LIVE"] = "0"
         self.process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         errors="replace", cwd=folder)
@@ -225,7 +228,7 @@ def main() -> int:
             continue
         ways = [way for way in WAYS if way not in RUNS or program is not None]
         if arguments.every and batch == 4:
-            ways += HISTORY
+            ways += ["headroom run --history", *HISTORY]
         print(f"## GPT-2, {batch} x {length} tokens: {workload}\n", flush=True)
         ready = start(ways, workload, str(Path(program or ".").resolve()), folder)
         rounds = compare(ready, turn_steps, share * arguments.seconds)
