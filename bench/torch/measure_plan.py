@@ -1,15 +1,17 @@
 """measure_plan.py - what training really takes on a GPU, for the planner to be held against.
 
-    python3 measure_plan.py [PART OF] [--only WORD]     one line of JSON a case, on standard output
+    python3 measure_plan.py [PART OF] [--only WORDS] [--snapshots DIR]
 
 The cases are those that the first table (tests/data/plan/truth.jsonl) lacks: other families, an
 optimizer in host memory, FSDP2 on one GPU, a key/value cache. PART of OF lets several processes share
-the work. Three steps a case; the figures are of the last.
+the work. Three steps a case; the figures are of the last, one line of JSON a case. With --snapshots,
+the memory after the last forward pass is written down too: what a plan missed is found there.
 """
 import argparse
 import gc
 import json
 import os
+import pickle
 import time
 
 import torch
@@ -140,7 +142,8 @@ def optimizer_of(name: str, parameters, offload: str):
 
 
 def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, attn="sdpa", mode="train",
-            accum=1, offload="none", sharding="none", master=False, generate=0) -> dict:
+            accum=1, offload="none", sharding="none", master=False, generate=0,
+            snapshot="") -> dict:
     torch.cuda.reset_peak_memory_stats()
     has_16_bits = prec in ("bf16", "fp16") and not (master and sharding == "fsdp")
     model, config = build(kind, DTYPES[prec] if has_16_bits else torch.float32, attn)
@@ -171,6 +174,8 @@ def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, att
             ids = torch.randint(1, 30000, (B, T), device=DEVICE)
             return model(input_ids=ids, labels=ids).loss
 
+    is_last = False
+
     def one_step() -> None:
         if mode == "train":
             optimizer.zero_grad(set_to_none=True)
@@ -178,6 +183,9 @@ def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, att
                 loss = forward()
                 result["after_forward"] = torch.cuda.memory_allocated()
                 result["peak_forward"] = torch.cuda.max_memory_allocated()
+                if snapshot and is_last:
+                    with open(snapshot, "wb") as file:
+                        pickle.dump(torch.cuda.memory._snapshot(), file)
                 loss.backward()
             result["after_backward"] = torch.cuda.memory_allocated()
             result["peak_backward"] = torch.cuda.max_memory_allocated()
@@ -198,13 +206,18 @@ def measure(kind: str, B: int, T: int, prec="fp32", opt="adamw", ckpt=False, att
             result["after_forward"] = torch.cuda.memory_allocated()
             del loss
 
-    for _ in range(3):
+    for number in range(3):
+        is_last = number == 2
+        if is_last and snapshot:
+            torch.cuda.memory._record_memory_history(max_entries=200_000, stacks="python")
         torch.cuda.reset_peak_memory_stats()
         torch.cuda.synchronize()
         begin = time.perf_counter()
         one_step()
         torch.cuda.synchronize()
         result["ms"] = round((time.perf_counter() - begin) * 1e3, 2)
+    if snapshot:
+        torch.cuda.memory._record_memory_history(enabled=None)
     result["peak"] = torch.cuda.max_memory_allocated()
     result["reserved"] = torch.cuda.memory_reserved()
     return result
@@ -266,7 +279,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("part", nargs="?", type=int, default=0)
     parser.add_argument("of", nargs="?", type=int, default=1)
-    parser.add_argument("--only", default="", help="cases with this word")
+    parser.add_argument("--only", default="", help="cases with these words")
+    parser.add_argument("--snapshots", default="", help="a folder for recordings")
     arguments = parser.parse_args()
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(29500 + arguments.part))
@@ -278,8 +292,9 @@ def main() -> int:
         gc.collect()
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
+        where = os.path.join(arguments.snapshots, name_of(chosen).replace(" ", "_") + ".pickle")
         try:
-            result = measure(*chosen[0], **chosen[1])
+            result = measure(*chosen[0], **chosen[1], snapshot=where if arguments.snapshots else "")
         except Exception as error:  # noqa: BLE001: one case that fails is one line
             result = dict(case=name_of(chosen), error=repr(error)[:400])
         print(json.dumps(result), flush=True)

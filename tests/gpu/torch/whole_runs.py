@@ -286,7 +286,7 @@ def a_safe_point_lets_live_data_move(world: World) -> None:
         with headroom.torch.safe_point():
             large = torch.empty(440 * MIB, dtype=torch.uint8, device="cuda")
         for i, block in enumerate(kept):
-            assert bool((block == 2 * i).all()), i
+            assert int(block.min()) == int(block.max()) == 2 * i  # no room for a mask of its size
         print("moments", headroom.torch.stats()["safe_moments"], headroom.torch.stats()["copies"])
         """)
     world.expect(world.call(sys.executable, "train.py") == 0, "expected status 0")
