@@ -10,6 +10,8 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "headroom/status.h"
+#include "headroom/units.h"
 #include "run_environment.h"
 #include "run_folder.h"
 #include "run_watch.h"
@@ -36,6 +38,28 @@ static bool is_allocator(const char *command_name, const char *name)
     return false;
 }
 
+/* 0 bytes are the same as no such option. */
+static bool is_spill_sound(const char *command_name, run_wishes *wishes)
+{
+    uint64_t spill_bytes;
+    if (hr_parse_size(wishes->spill, &spill_bytes) != HR_OK) {
+        arguments_refuse(command_name, "--spill: %s", hr_last_error());
+        return false;
+    }
+    if (spill_bytes == 0) {
+        wishes->spill = NULL;
+        return true;
+    }
+    if (wishes->allocator != NULL &&
+        strncmp(wishes->allocator, "headroom", strlen("headroom")) == 0)
+        return true;
+    arguments_refuse(command_name,
+                     "--spill needs --allocator headroom, headroom:rescue or headroom:tight: %s "
+                     "cannot let live data leave the GPU",
+                     wishes->allocator != NULL ? wishes->allocator : "PyTorch's own");
+    return false;
+}
+
 /* In the order of run_leak_mode. */
 static const char *const leak_modes[] = {"warn", "snapshot", "stop"};
 #define LEAK_MODE_COUNT (sizeof leak_modes / sizeof leak_modes[0])
@@ -57,10 +81,12 @@ static bool read_leak_mode(const char *command_name, const char *word, run_leak_
     return false;
 }
 
-static bool are_wishes_sound(const char *command_name, const run_wishes *wishes)
+static bool are_wishes_sound(const char *command_name, run_wishes *wishes)
 {
     uint64_t history = 1;
     if (wishes->allocator != NULL && !is_allocator(command_name, wishes->allocator))
+        return false;
+    if (wishes->spill != NULL && !is_spill_sound(command_name, wishes))
         return false;
     if (wishes->history != NULL && !arguments_read_number(wishes->history, &history)) {
         arguments_refuse(command_name,
@@ -77,18 +103,6 @@ static bool are_wishes_sound(const char *command_name, const run_wishes *wishes)
         return false;
     }
     return true;
-}
-
-/* Options that the command line reserves for what comes later. */
-static bool is_refused_for_now(const char *command_name, const char *const *given,
-                               const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (given[i] != NULL) {
-            arguments_refuse(command_name, "--%s is not in this version", names[i]);
-            return true;
-        }
-    return false;
 }
 
 /* The address is had before the job is started: what is taken then costs nothing. */
@@ -175,25 +189,22 @@ static int find_bare_word(int dashes, char **argv)
 
 int command_run(int argc, char **argv)
 {
-    static const char *const later_names[] = {"spill"};
-    const char *later[1] = {NULL}, *leak_word = leak_modes[RUN_LEAK_WARN], *metrics_text = NULL;
+    const char *leak_word = leak_modes[RUN_LEAK_WARN], *metrics_text = NULL;
     run_leak_mode on_leak;
     run_metrics metrics;
-    run_wishes wishes = {NULL, NULL, NULL};
+    run_wishes wishes = {.allocator = NULL};
     const argument_option options[] = {
         {.name = "allocator", .value = &wishes.allocator},
         {.name = "history", .value = &wishes.history},
         {.name = "record", .value = &wishes.record},
         {.name = "metrics", .value = &metrics_text},
         {.name = "on-leak", .value = &leak_word},
-        {.name = later_names[0], .value = &later[0]},
+        {.name = "spill", .value = &wishes.spill},
     };
     int dashes = find_dashes(argc, argv), bare_word = find_bare_word(dashes, argv);
     int first_operand = bare_word;
     if (!arguments_parse(options, sizeof options / sizeof options[0], bare_word, argv,
                          &first_operand))
-        return EXIT_WRONG_USAGE;
-    if (is_refused_for_now(argv[0], later, later_names, 1))
         return EXIT_WRONG_USAGE;
     if (first_operand != dashes)
         return arguments_refuse(argv[0], "expected -- before the command: headroom run -- %s ...",

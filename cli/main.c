@@ -199,7 +199,9 @@ static const command commands[] = {
                  "  --on-leak DO      if memory grows step after step: warn once, with the line;\n"
                  "                    snapshot: keep one, too; stop: end the job, too\n"
                  "  --record FILE     save the whole history at the end, in FILE; of rank 3 in\n"
-                 "                    FILE with .rank3 before its ending\n",
+                 "                    FILE with .rank3 before its ending\n"
+                 "  --spill SIZE      where a GPU is full, let so much live data go to host\n"
+                 "                    memory: slower, but no error. With --allocator headroom\n",
         .run = command_run,
     },
     {

@@ -186,6 +186,7 @@ bool run_environment_set(const char *hook, const char *run_folder_path, const ru
     return put_in_front(hook) && set_or_unset("HEADROOM_RUN", run_folder_path) &&
            set_or_unset("HEADROOM_RUN_ALLOCATOR", wishes->allocator) &&
            set_or_unset("HEADROOM_RUN_HISTORY", wishes->history) &&
+           set_or_unset("HEADROOM_SPILL", wishes->spill) &&
            set_or_unset("HEADROOM_RUN_RECORD", place) && set_files_folder(place) &&
            set_library_folder();
 }

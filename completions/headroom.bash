@@ -66,7 +66,7 @@ _headroom() {
     replay) options='--card --conf --device --empty-cache --help --json --policy
         --smallest-card --torch' ;;
     report) options='--help --json --output --top --torch' ;;
-    run) options='--allocator --help --history --metrics --on-leak --record' ;;
+    run) options='--allocator --help --history --metrics --on-leak --record --spill' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;
     top) options='--help --interval --json --once' ;;
     tune) options='--card --device --help --json --torch' ;;
@@ -87,6 +87,7 @@ _headroom() {
     --listen | --metrics) _headroom_words "$word" '0 17470 127.0.0.1:17470 0.0.0.0:17470' ;;
     --accumulation | --batch | --generate | --gpus | --image | --lora | --loss-chunks | --qlora | --seq) ;;
     --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
+    --spill) _headroom_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
     --on-leak) _headroom_words "$word" 'warn snapshot stop' ;;
     --offload) _headroom_words "$word" 'optimizer weights' ;;
     --optimizer) _headroom_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit' ;;

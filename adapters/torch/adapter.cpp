@@ -102,6 +102,8 @@ Adapter::Adapter(AdapterOptions options)
         devices_[static_cast<size_t>(i)].history_settings = &history_;
     }
     confs_.push_back(c10::CachingAllocator::getAllocatorSettings());
+    if (options_.spill_bytes != 0)
+        check_done(hr_pinned_budget_create(options_.spill_bytes, &pinned_budget_));
 }
 
 // ---- where a call belongs ----------------------------------------------------------------------

@@ -6,6 +6,7 @@
 //   adapter_state.cpp  opening devices, settings, statistics, peers, copies
 //   adapter_pools.cpp  private pools: CUDA graphs, torch.cuda.MemPool, graph trees
 //   adapter_watch.cpp  history, snapshots, observers
+//   adapter_spill.cpp  live data that goes to host memory
 //   headroom_torch.cpp how it gets into PyTorch; the C functions for Python
 //
 // Locks, from the outside in: DevicePools::opening, then DevicePools::lock or quick_lock_, then a
@@ -42,6 +43,11 @@ using c10::cuda::CUDACachingAllocator::StreamSegmentSize;
 struct AdapterOptions {
     std::string engine = "torch"; // any name of hr_pool_options.engine
     hr_safe_point safe_point{};
+
+    // Host memory that live data may go to, on all devices together; not for engine "torch". Its
+    // first use on a device is said in a line, unless nobody wants any.
+    uint64_t spill_bytes = 0;
+    bool is_quiet = false;
 
     // Where devices come from: hr_cuda_device_open(), and in tests a stand-in.
     std::function<hr_status(int index, hr_device **out)> open_device = hr_cuda_device_open;
@@ -104,7 +110,16 @@ class Adapter final : public CUDAAllocator
     {
         return options_.engine;
     }
+    uint64_t spill_bytes() const
+    {
+        return options_.spill_bytes;
+    }
     bool is_open(int device) const;
+
+    // What is known of the block that holds `pointer`: its size, or 0 where it is none of ours.
+    uint64_t advise(const void *pointer, hr_advice advice);
+    // The program has made a step; what was spilled may come back, on all devices. Throws.
+    void mark_step();
 
     // ---- private pools -------------------------------------------------------------------------
     void beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t id,
@@ -157,7 +172,7 @@ class Adapter final : public CUDAAllocator
     // adapter_state.cpp
     DevicePools &ready(c10::DeviceIndex device); // opened; throws
     void open(DevicePools &device);
-    hr_pool *make_pool(DevicePools &device, const char *engine);
+    hr_pool *make_pool(DevicePools &device, const std::string &engine);
     hr_pool *second_pool(DevicePools &device);   // made where there is none; throws
     DevicePools &known(c10::DeviceIndex device); // throws for an index that is none
     void settle_quick_ways(DevicePools &device);
@@ -174,12 +189,16 @@ class Adapter final : public CUDAAllocator
     hr_pool *owner_of(DevicePools &device, c10::MempoolId_t id);
     void drop_unused_sources(DevicePools &device);
 
+    // adapter_spill.cpp
+    void let_spill(DevicePools &device, hr_pool_options &options);
+
     // adapter_watch.cpp
     void sweep_contexts(DevicePools &device);
     void tell_profiler(DevicePools &device, void *pointer, int64_t change_bytes);
     void tell_out_of_memory(const hr_oom_report &report, c10::DeviceIndex device);
 
     AdapterOptions options_;
+    hr_pinned_budget *pinned_budget_ = nullptr; // of all devices; null where nothing is spilled
     std::once_flag has_device_;
     std::array<DevicePools, most_devices> devices_;
     std::atomic<int> device_count_{0};
@@ -217,6 +236,18 @@ std::string shown(const void *pointer);
 
 // headroom_torch_expect_profilers().
 void expect_profilers(bool is_expected);
+
+// The engine that moves nothing; every other is one of headroom's own.
+constexpr char torch_engine[] = "torch";
+
+// Does a pool of that engine need safe moments? To copy live data, or to let it leave the GPU.
+inline bool moves_live_data(const std::string &engine, uint64_t spill_bytes)
+{
+    return engine != torch_engine && (engine != "headroom" || spill_bytes != 0);
+}
+
+// How much a pool may spill, and make ready for it.
+void set_spill(hr_pool_options &options, uint64_t spill_bytes);
 
 // The one that was installed; null before.
 Adapter *installed_adapter();

@@ -57,11 +57,6 @@ void notice(void *context, const hr_memory_event *event)
     }
 }
 
-bool can_copy_live_data(const std::string &engine)
-{
-    return engine == "headroom:rescue" || engine == "headroom:tight";
-}
-
 } // namespace
 
 // ---- opening -----------------------------------------------------------------------------------
@@ -133,24 +128,26 @@ void Adapter::open(DevicePools &device)
     }
     device.history.trace.set_most(history_.most_entries());
     std::lock_guard<std::mutex> hold_confs(conf_lock_); // a new string reaches this pool, too
-    hr_pool *pool = make_pool(device, options_.engine.c_str());
+    hr_pool *pool = make_pool(device, options_.engine);
     std::lock_guard<std::mutex> hold_quick(quick_lock_);
     device.pool.store(pool, std::memory_order_release);
     settle_quick_ways(device);
 }
 
 // With all that was set so far. Under conf_lock_.
-hr_pool *Adapter::make_pool(DevicePools &device, const char *engine)
+hr_pool *Adapter::make_pool(DevicePools &device, const std::string &engine)
 {
     hr_pool_options options{};
     options.struct_size = sizeof options;
-    options.engine = engine;
+    options.engine = engine.c_str();
     options.conf = confs_.front().c_str();
     options.torch_version = "2.11";
     options.reclaim = reclaim;
     options.is_shareable = is_shareable_ && device.device->properties.has_shareable_handles;
-    if (can_copy_live_data(engine) && options_.safe_point.enter != nullptr)
+    if (moves_live_data(engine, options_.spill_bytes) && options_.safe_point.enter != nullptr)
         options.safe_point = hr_safe_point{enter_moment, leave_moment, this};
+    if (engine != torch_engine)
+        let_spill(device, options);
     hr_pool *pool = nullptr;
     hr_status status = hr_pool_create(device.device, &options, &pool);
     TORCH_CHECK_VALUE(status != HR_ERR_BAD_SETTING, hr_last_error());
@@ -199,7 +196,7 @@ hr_pool *Adapter::second_pool(DevicePools &device)
         if (device.fraction < 0) // that of the settings; from now on it is for both together
             device.fraction = hr_pool_get_fraction(device.pool.load());
     }
-    pool = make_pool(device, "torch");
+    pool = make_pool(device, torch_engine);
     std::lock_guard<std::mutex> hold_quick(quick_lock_);
     device.second.store(pool, std::memory_order_release);
     settle_quick_ways(device);

@@ -51,6 +51,8 @@ struct DevicePools {
     const History *history_settings = nullptr;
     DeviceHistory history;
 
+    std::atomic<bool> has_told_of_spill{false};
+
     std::mutex opening; // one at a time
 
     // Held over a request while there are two pools: one limit is for both, and the one has to

@@ -44,8 +44,44 @@ void say(char *message, size_t capacity, const std::string &text)
         std::snprintf(message, capacity, "%s", text.substr(0, text.find('\n')).c_str());
 }
 
+// Says what `work` returns, or throws: 0 where that is nothing.
+template <class Work> int told(char *message, size_t capacity, Work work)
+{
+    std::string text;
+    try {
+        text = work();
+        say(message, capacity, text);
+        return text.empty() ? 0 : 1;
+    } catch (const std::exception &error) {
+        say(message, capacity, error.what());
+    } catch (...) {
+        say(message, capacity, "an exception of a kind nobody knows");
+    }
+    return 1;
+}
+
+// A pool on host memory, to hear whether the machine could keep what is wanted: no GPU may be
+// started here.
+std::string spill_objection(const std::string &name, uint64_t spill_bytes)
+{
+    constexpr uint64_t little_bytes = uint64_t{64} << 20;
+    hr_pool_options options{};
+    options.struct_size = sizeof options;
+    options.engine = name.c_str();
+    options.spill_bytes = spill_bytes; // nothing is made ahead
+    hr_device *device = nullptr;
+    hr_pool *pool = nullptr;
+    std::string text;
+    if (hr_host_device_create(little_bytes, &device) != HR_OK ||
+        hr_pool_create(device, &options, &pool) != HR_OK)
+        text = hr_last_error();
+    hr_pool_destroy(pool);
+    hr_device_destroy(device);
+    return text;
+}
+
 // Why it cannot be, or "".
-std::string objection(const std::string &name)
+std::string objection(const std::string &name, uint64_t spill_bytes)
 {
     if (!is_name(name))
         return "'" + name +
@@ -60,7 +96,7 @@ std::string objection(const std::string &name)
         return "PYTORCH_CUDA_ALLOC_CONF says backend:cudaMallocAsync: PyTorch's own stays";
     if (current->initialized())
         return "too late: PyTorch has started CUDA already; install before the first use of a GPU";
-    return "";
+    return spill_bytes != 0 ? spill_objection(name, spill_bytes) : "";
 }
 
 // PyTorch reads a new option string, then tells its CUDA part, and through it us.
@@ -82,11 +118,13 @@ void put_up_gate()
         std::fprintf(stderr, "headroom: live data moves at safe points only: %s\n", note);
 }
 
-void install(const std::string &name, unsigned flags)
+void install(const std::string &name, unsigned flags, uint64_t spill_bytes)
 {
     AdapterOptions options;
     options.engine = name;
-    if (name == "headroom:rescue" || name == "headroom:tight") {
+    options.spill_bytes = spill_bytes;
+    options.is_quiet = (flags & HEADROOM_TORCH_QUIET) != 0;
+    if (headroom_torch::moves_live_data(name, spill_bytes)) {
         if ((flags & HEADROOM_TORCH_WITHOUT_GATE) == 0)
             options.before_first_device = put_up_gate;
         options.safe_point = headroom_safe_moments();
@@ -118,6 +156,24 @@ void end_object(std::string &json)
     json += "}";
 }
 
+void add_spill(std::string &json, const hr_paged_stats &stats, uint64_t limit_bytes)
+{
+    json += "\"spill\": {";
+    add(json, "limit_bytes", limit_bytes);
+    add(json, "spilled_bytes", stats.spilled_bytes);
+    add(json, "peak_spilled_bytes", stats.peak_spilled_bytes);
+    add(json, "spills", stats.spills);
+    add(json, "all_spilled_bytes", stats.all_spilled_bytes);
+    add(json, "returns", stats.returns);
+    add(json, "returned_bytes", stats.returned_bytes);
+    add(json, "spill_wait_ns", stats.spill_wait_ns);
+    add(json, "host_handle_bytes", stats.host_handle_bytes);
+    add(json, "refused_spills", stats.refused_spills);
+    add(json, "failed_host_creations", stats.failed_host_creations);
+    end_object(json);
+    json += ", ";
+}
+
 std::string stats_of(Adapter &adapter, int device)
 {
     std::string json = "{\"engine\": \"" + adapter.engine() + "\", ";
@@ -136,6 +192,7 @@ std::string stats_of(Adapter &adapter, int device)
         add(json, "copies", stats.copies);
         add(json, "refused_copies", stats.refused_copies);
         add(json, "shared_pages", stats.shared_pages);
+        add_spill(json, stats, adapter.spill_bytes());
     }
     headroom_safe_moment_counts counts = headroom_get_safe_moment_counts();
     json += "\"safe_moments\": {";
@@ -157,23 +214,38 @@ const char *headroom_torch_compiled_for(void)
     return TORCH_VERSION;
 }
 
-int headroom_torch_install(const char *allocator, unsigned flags, char *message, size_t capacity)
+int headroom_torch_install(const char *allocator, unsigned flags, unsigned long long spill_bytes,
+                           char *message, size_t capacity)
 {
-    say(message, capacity, "");
-    try {
+    return told(message, capacity, [&]() -> std::string {
         const std::string name = allocator != nullptr ? allocator : "";
-        const std::string text = objection(name);
-        if (text.empty()) {
-            install(name, flags);
-            return 0;
-        }
-        say(message, capacity, text);
-    } catch (const std::exception &error) {
-        say(message, capacity, error.what());
-    } catch (...) {
-        say(message, capacity, "an exception of a kind nobody knows");
-    }
-    return 1;
+        std::string text = objection(name, spill_bytes);
+        if (text.empty())
+            install(name, flags, spill_bytes);
+        return text;
+    });
+}
+
+unsigned long long headroom_torch_advise(const unsigned long long *addresses, size_t count,
+                                         int advice)
+{
+    Adapter *adapter = headroom_torch::installed_adapter();
+    uint64_t sum_bytes = 0;
+    if (adapter == nullptr)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        sum_bytes += adapter->advise(headroom_torch::pointer_to(addresses[i]),
+                                     static_cast<hr_advice>(advice));
+    return sum_bytes;
+}
+
+int headroom_torch_mark_step(char *message, size_t capacity)
+{
+    return told(message, capacity, []() -> std::string {
+        if (Adapter *adapter = headroom_torch::installed_adapter())
+            adapter->mark_step();
+        return "";
+    });
 }
 
 void headroom_torch_expect_profilers(int is_expected)

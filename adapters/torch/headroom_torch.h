@@ -21,19 +21,35 @@ HEADROOM_TORCH_API const char *headroom_torch_compiled_for(void);
  * "headroom", "headroom:rescue" or "headroom:tight". Settings come from PyTorch, which has read
  * PYTORCH_CUDA_ALLOC_CONF. Opens no device: that happens at the first use of one.
  *
+ * `spill_bytes`: so much host memory live data may go to where a GPU is full, on all GPUs of the
+ * process together; 0 = none, and always so for "torch". More than the machine has is refused, with
+ * the numbers; what depends on the device (`ulimit -l`) is an error at its first use.
+ *
  * 0: done. Otherwise nothing changed, and `message` says why, in one line. */
 #define HEADROOM_TORCH_WITHOUT_GATE 1u /* live data is copied at safe points only */
-HEADROOM_TORCH_API int headroom_torch_install(const char *allocator, unsigned flags, char *message,
+#define HEADROOM_TORCH_QUIET 2u        /* no line on standard error when live data leaves a GPU */
+HEADROOM_TORCH_API int headroom_torch_install(const char *allocator, unsigned flags,
+                                              unsigned long long spill_bytes, char *message,
                                               size_t capacity);
+
+/* Says of blocks how often they are touched, as hr_advise(): `addresses` are of any byte in them,
+ * and those of no block are passed over. Returns the bytes of all the others together. */
+HEADROOM_TORCH_API unsigned long long headroom_torch_advise(const unsigned long long *addresses,
+                                                            size_t count, int advice);
+
+/* A step of the program has ended, as hr_pool_mark_step(), on every GPU it uses. May wait for them:
+ * without Python's lock. 0: done; otherwise `message` says what did not come back, and why. */
+HEADROOM_TORCH_API int headroom_torch_mark_step(char *message, size_t capacity);
 
 /* Whether PyTorch's profiler may want to hear of single blocks: 1 until told otherwise. To ask
  * PyTorch at each of them costs a third of an allocation; whoever says 0 knows of every profiler
  * before it starts, and says 1 then. */
 HEADROOM_TORCH_API void headroom_torch_expect_profilers(int is_expected);
 
-/* What the allocator did on one device, as one JSON object: hr_paged_stats by field name, and
- * "safe_moments" with what headroom_safe_moment_counts has. Returns the length it needs, the zero
- * included; less than 1: nothing is installed, or the device was not used. */
+/* What the allocator did on one device, as one JSON object: hr_paged_stats by field name, those
+ * about spilled memory in "spill", and "safe_moments" with what headroom_safe_moment_counts has.
+ * Returns the length it needs, the zero included; less than 1: nothing is installed, or the device
+ * was not used. */
 HEADROOM_TORCH_API long headroom_torch_stats(int device, char *json, size_t capacity);
 
 #ifdef __cplusplus

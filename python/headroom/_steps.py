@@ -26,6 +26,37 @@ def is_compiling_of(torch: Any) -> Optional[Callable[[], bool]]:
     return getattr(getattr(torch, "compiler", None), "is_compiling", None)
 
 
+def call_after_steps(torch: Any, call: Callable[[Any], None]) -> bool:
+    """`call(optimizer)` after each step of any optimizer from here on, in this process. False, and it
+    never is: before PyTorch 2.1."""
+    is_compiling = is_compiling_of(torch)
+    register = getattr(sys.modules.get("torch.optim.optimizer"),
+                       "register_optimizer_step_post_hook", None)
+    if register is None or is_compiling is None:
+        return False
+
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        # A step that is being compiled is traced, and this with it.
+        if not is_compiling():
+            call(optimizer)
+    register(hook)
+    return True
+
+
+class FirstToStep:
+    """The optimizer that counts: the first that stepped of those that are still there."""
+
+    def __init__(self) -> None:
+        self._found: Optional["weakref.ref[Any]"] = None
+
+    def is_it(self, optimizer: Any) -> bool:
+        """Is it the one? `optimizer` has just stepped."""
+        found = self._found() if self._found is not None else None
+        if found is None:
+            self._found = weakref.ref(optimizer)
+        return found is None or found is optimizer
+
+
 class Steps:
     """One for the process. `after_step(now, device, step, statistics)` is called after each step that
     counts, with None where the statistics were not looked at; `trouble(text, error)`, once, where
@@ -37,26 +68,16 @@ class Steps:
         self._after_step = after_step
         self._trouble = trouble
         self._is_counting = False
-        self._optimizer: Optional["weakref.ref[Any]"] = None  # whose steps are counted
+        self._first = FirstToStep()  # whose steps are counted
         self._count = 0
         self._between = 1
         self.log: List[Tuple[int, int, int]] = []  # step, allocated bytes, reserved bytes
 
     def begin(self) -> None:
         """From here on. Does nothing before PyTorch 2.1."""
-        is_compiling = is_compiling_of(self._torch)
-        register = getattr(sys.modules.get("torch.optim.optimizer"),
-                           "register_optimizer_step_post_hook", None)
-        if register is None or is_compiling is None:
-            return
-
-        def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
-            # A step that is being compiled is traced, and this with it.
-            if not is_compiling():
-                self._note_safely(optimizer)
-        self._is_counting = True
-        os.register_at_fork(after_in_child=self._end)
-        register(hook)
+        if call_after_steps(self._torch, self._note_safely):
+            self._is_counting = True
+            os.register_at_fork(after_in_child=self._end)
 
     def _end(self) -> None:
         self._is_counting = False
@@ -70,12 +91,7 @@ class Steps:
 
     def _note(self, optimizer: Any) -> None:
         now = time.perf_counter()
-        if not self._is_counting:
-            return
-        counted = self._optimizer() if self._optimizer is not None else None
-        if counted is None:
-            self._optimizer = weakref.ref(optimizer)
-        elif counted is not optimizer:
+        if not self._is_counting or not self._first.is_it(optimizer):
             return
         self._count += 1
         device, statistics = self._torch.cuda.current_device(), None

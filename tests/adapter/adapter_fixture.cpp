@@ -43,6 +43,8 @@ Adapter &new_adapter(const Setup &setup)
     headroom_torch::AdapterOptions options;
     options.engine = setup.engine;
     options.safe_point = setup.safe_point;
+    options.spill_bytes = setup.spill_bytes;
+    options.is_quiet = true;
     options.open_device = [setup](int index, hr_device **out) {
         return open_device(setup, index, out);
     };

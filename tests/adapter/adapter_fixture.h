@@ -38,6 +38,7 @@ struct Setup {
     size_t capacity_bytes = 8 * GiB;
     Kind kind = Kind::simulated;
     hr_safe_point safe_point{};
+    uint64_t spill_bytes = 0;
 };
 
 // As install() makes one, on such devices. It is kept to the end, as in a program; the stand-ins

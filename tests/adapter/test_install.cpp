@@ -21,7 +21,7 @@ static Adapter *native()
 static std::string refusal(const char *name)
 {
     char message[200] = "untouched";
-    assert_int_not_equal(headroom_torch_install(name, 0, message, sizeof message), 0);
+    assert_int_not_equal(headroom_torch_install(name, 0, 0, message, sizeof message), 0);
     assert_ptr_equal(c10::cuda::CUDACachingAllocator::get(), native());
     return message;
 }
@@ -35,10 +35,24 @@ static void what_is_no_allocator_is_refused_in_one_line(void **)
         "'jemalloc' is no allocator: expected torch, headroom, headroom:rescue or headroom:tight");
     assert_true(contains(refusal(nullptr), "'' is no allocator"));
     char cut[10];
-    assert_int_not_equal(headroom_torch_install("jemalloc", 0, cut, sizeof cut), 0);
+    assert_int_not_equal(headroom_torch_install("jemalloc", 0, 0, cut, sizeof cut), 0);
     assert_string_equal(cut, "'jemalloc");
-    assert_int_not_equal(headroom_torch_install("jemalloc", 0, nullptr, 0), 0);
+    assert_int_not_equal(headroom_torch_install("jemalloc", 0, 0, nullptr, 0), 0);
     assert_int_equal(headroom_torch_stats(0, nullptr, 0), 0);
+}
+
+static void a_budget_that_cannot_be_kept_is_refused_with_the_numbers(void **)
+{
+    native();
+    char message[400];
+    const unsigned long long far_too_much = 1ULL << 60;
+    assert_int_not_equal(
+        headroom_torch_install("headroom", 0, far_too_much, message, sizeof message), 0);
+    assert_true(contains(message, "spill_bytes"));
+    assert_true(contains(message, "ulimit -l"));
+    assert_int_not_equal(headroom_torch_install("torch", 0, MiB, message, sizeof message), 0);
+    assert_true(contains(message, "spill_bytes"));
+    assert_null(headroom_torch::installed_adapter());
 }
 
 static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void **)
@@ -48,7 +62,7 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
     c10::CachingAllocator::AcceleratorAllocatorConfig::getConfigParserHook() =
         [](const std::string &conf) { heard.push_back(conf); };
     char message[200] = "untouched";
-    assert_int_equal(headroom_torch_install("headroom:rescue", 0, message, sizeof message), 0);
+    assert_int_equal(headroom_torch_install("headroom:rescue", 0, 0, message, sizeof message), 0);
     assert_string_equal(message, "");
     auto *adapter = headroom_torch::installed_adapter();
     assert_non_null(adapter);
@@ -59,7 +73,7 @@ static void it_becomes_the_allocator_of_both_doors_and_follows_the_settings(void
     c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
     assert_int_equal(heard.size(), 1); // PyTorch's own part is still told
 
-    assert_int_not_equal(headroom_torch_install("torch", 0, message, sizeof message), 0);
+    assert_int_not_equal(headroom_torch_install("torch", 0, 0, message, sizeof message), 0);
     assert_string_equal(message, "headroom is installed already, as 'headroom:rescue'");
 }
 
@@ -83,7 +97,7 @@ static void too_late_is_said(void **)
     auto *before = headroom_torch::installed_adapter();
     headroom_torch::set_installed_adapter(nullptr); // as if another had started CUDA
     char message[200] = "";
-    assert_int_not_equal(headroom_torch_install("torch", 0, message, sizeof message), 0);
+    assert_int_not_equal(headroom_torch_install("torch", 0, 0, message, sizeof message), 0);
     assert_true(contains(message, "too late"));
     headroom_torch::set_installed_adapter(before);
 }
@@ -97,7 +111,8 @@ static void what_it_did_is_one_json_object(void **)
     assert_int_equal(needed, std::string(json).size() + 1);
     assert_true(contains(json, "{\"engine\": \"headroom\", \"is_fallback\": false, "));
     assert_true(contains(json, "\"misses\": 1, "));
-    assert_true(contains(json, "\"shared_pages\": 0, \"safe_moments\": {\"has_gate\": false, "));
+    assert_true(contains(json, "\"shared_pages\": 0, \"spill\": {\"limit_bytes\": 0, "));
+    assert_true(contains(json, "\"failed_host_creations\": 0}, \"safe_moments\": {\"has_gate\": "));
     assert_true(contains(json, "\"refused\": 3, \"held_launches\": 0, \"longest_hold_ns\": 0, "
                                "\"passed_launches\": 0}}"));
     assert_int_equal(headroom_torch_stats(1, json, sizeof json), 0);
@@ -111,6 +126,7 @@ int main()
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_allocator_is_refused_in_one_line),
+        cmocka_unit_test(a_budget_that_cannot_be_kept_is_refused_with_the_numbers),
         cmocka_unit_test(it_becomes_the_allocator_of_both_doors_and_follows_the_settings),
         cmocka_unit_test(the_gate_comes_with_the_first_device),
         cmocka_unit_test(too_late_is_said),

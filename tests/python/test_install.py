@@ -11,6 +11,43 @@ from world import World, compiler  # noqa: E402
 
 INSTALL = "import headroom.torch; print(headroom.torch.install({}))"
 
+# As much of torch.optim as we look at.
+FAKE_OPTIM = """
+import sys, types
+import headroom.torch, torch
+
+hooks = []
+
+
+class Tensor:
+    device = types.SimpleNamespace(type="cuda")
+
+    def __init__(self, address):
+        self.address = address
+
+    def untyped_storage(self):
+        return types.SimpleNamespace(data_ptr=lambda: self.address)
+
+
+class Optimizer:
+    def __init__(self, parameters):
+        self.state, self.param_groups = {}, []
+        self.add_param_group({"params": parameters})
+
+    def add_param_group(self, group):
+        self.param_groups.append(group)
+
+    def step(self):
+        for hook in hooks:
+            hook(self, (), {})
+
+
+torch.optim = types.SimpleNamespace(Optimizer=Optimizer)
+torch.compiler = types.SimpleNamespace(is_compiling=lambda: False)
+sys.modules["torch.optim.optimizer"] = types.SimpleNamespace(
+    register_optimizer_step_post_hook=hooks.append)
+"""
+
 
 class Installing(unittest.TestCase):
     """Each in a world of its own."""
@@ -40,6 +77,71 @@ class Installing(unittest.TestCase):
             shown, _ = self.world.run(INSTALL.format(arguments)
                                       + "; print(headroom.torch.stats()['installed'])")
             self.assertEqual(shown.splitlines()[1].rsplit(" ", 1)[0], told)
+
+    def test_spill_reaches_the_adapter_by_argument_and_by_environment(self):
+        told = "; print(headroom.torch.stats()['spill'])"
+        for arguments, environment, wanted in (
+                ("spill='3GiB'", {}, 3 << 30), ("spill=4096", {}, 4096), ("spill=0", {}, 0),
+                ("", {"HEADROOM_SPILL": "1.5GiB"}, 3 << 29), ("", {"HEADROOM_SPILL": ""}, 0),
+                ("spill=0", {"HEADROOM_SPILL": "1GiB"}, 0),
+                ("'torch'", {"HEADROOM_SPILL": "1GiB"}, 0)):
+            shown, _ = self.world.run(FAKE_OPTIM + INSTALL.format(arguments) + told, **environment)
+            self.assertEqual(shown.splitlines()[1], str(wanted), arguments)
+
+    def test_spill_is_refused_where_nothing_can_be_spilled(self):
+        code = """
+            import headroom.torch
+            for arguments in (dict(allocator="torch", spill="1GiB"), dict(spill="much"),
+                              dict(spill=-1), dict(allocator="pytorch", spill=1)):
+                try:
+                    headroom.torch.install(**arguments)
+                except ValueError as error:
+                    print(error)
+            try:
+                headroom.torch.spill(None)
+            except headroom.HeadroomError as error:
+                print(error)
+            """
+        lines = self.world.run(code)[0].splitlines()
+        self.assertEqual(len(lines), 5)
+        self.assertIn("not for 'torch'", lines[0])
+        self.assertIn("not 'much'", lines[1])
+        self.assertIn("not -1", lines[2])
+        self.assertIn("not for 'pytorch'", lines[3])
+        self.assertIn("nothing is spilled here", lines[4])
+
+    def test_an_optimizer_s_tensors_are_advised_once_and_its_steps_are_marked(self):
+        code = FAKE_OPTIM + """
+headroom.torch.install(spill="1GiB")
+first, second = Optimizer([Tensor(1), Tensor(2)]), Optimizer([Tensor(3)])
+first.state = {1: {"step": 5, "exp_avg": Tensor(10)}, 2: {"both": [Tensor(11), Tensor(0)]}}
+for _ in range(3):
+    first.step()
+    second.step()
+first.state[3] = {"exp_avg": Tensor(12)}
+first.step()
+told = headroom.torch.stats()
+print(told["advised"])
+print(told["steps"], headroom.torch.spill(first))
+"""
+        lines = self.world.run(code)[0].splitlines()
+        # Weights as optimizers get them (2: hot), then with the state (1: cold), and all when one is new.
+        self.assertEqual(lines[0].split(), ["1:2", "2:2", "3:2", "1:2", "2:2", "10:1", "11:1",
+                                            "1:2", "2:2", "10:1", "11:1", "12:1"])
+        self.assertEqual(lines[1], "4 3000")
+
+    def test_steps_that_cannot_be_marked_are_told_once_and_the_program_goes_on(self):
+        code = FAKE_OPTIM + """
+headroom.torch.install(spill="1GiB")
+optimizer = Optimizer([])
+for _ in range(3):
+    optimizer.step()
+print(headroom.torch.stats()["steps"])
+"""
+        shown, errors = self.world.run(code, FAKE_ADAPTER_REFUSES_STEPS="1")
+        self.assertEqual(shown, "1")
+        self.assertEqual(errors.count("stays in host memory"), 1)
+        self.assertIn("HeadroomError: nothing comes back", errors)
 
     def test_of_a_profiler_the_adapter_knows_and_the_gate_gives_way_once(self):
         code = """

@@ -6,6 +6,7 @@
     fit_batch(step, batch)       a training step that splits its batch where memory runs out
     publish()                    this process, for `headroom top` and headroom.jobs()
     safe_point()                 a moment in which live data may move
+    spill(optimizer)             its state leaves the GPU first, where it is full
     stats()                      what our allocator did
 
 Importing this does not import torch; the functions do.
@@ -16,7 +17,8 @@ from ._fit import Fitted, Fitter, fit_batch
 from ._install import ALLOCATORS, in_force, install, stats
 from ._publish import publish
 from ._record import doctor, record, safe_point
+from ._spill import spill
 from ._state import Installed, InstallError
 
 __all__ = ["ALLOCATORS", "Fitted", "Fitter", "InstallError", "Installed", "doctor", "fit_batch",
-           "in_force", "install", "publish", "record", "safe_point", "stats"]
+           "in_force", "install", "publish", "record", "safe_point", "spill", "stats"]

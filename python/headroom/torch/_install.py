@@ -14,20 +14,22 @@ import ctypes
 import os
 import re
 import threading
-from typing import Any, Optional, Tuple
+from dataclasses import dataclass
+from typing import Any, Optional, Tuple, Union
 
 from .. import _library, _paths
-from . import _compile, _profiler
+from . import _compile, _profiler, _spill
 from ._say import say
 from ._state import Installed, InstallError, State, bound_adapter, support_library
 
 ALLOCATORS = ("pytorch", "torch", "headroom", "headroom:rescue", "headroom:tight")
 COPYING_ALLOCATORS = ("headroom:rescue", "headroom:tight")  # that move live data
+SPILLING_ALLOCATORS = ("headroom", *COPYING_ALLOCATORS)     # that can let it leave the GPU
 FALLBACKS = ("pytorch", "plain", "error")
 ADAPTER_VERSIONS = ((2, 11),)  # of PyTorch, whose allocator the adapter is written for
 PLAIN_VERSIONS_FROM = (2, 3)   # whose CUDAPluggableAllocator has today's functions
 
-_WITHOUT_GATE = 1
+_WITHOUT_GATE, _QUIET = 1, 2  # headroom_torch.h
 _lock = threading.Lock()
 
 
@@ -64,7 +66,37 @@ def _check_not_too_late(torch: Any) -> None:
         raise InstallError("another allocator was already given to PyTorch in this process")
 
 
-def _install_adapter(torch: Any, allocator: str, gate: bool, quiet: bool) -> Installed:
+@dataclass(frozen=True)
+class _Wishes:
+    """What install() was asked for."""
+    allocator: str
+    fallback: str
+    gate: bool
+    spill_bytes: int
+    quiet: bool
+
+    @property
+    def moves_live_data(self) -> bool:
+        return self.allocator in COPYING_ALLOCATORS or self.spill_bytes != 0
+
+    @property
+    def flags(self) -> int:
+        return (0 if self.gate else _WITHOUT_GATE) | (_QUIET if self.quiet else 0)
+
+
+def _spill_bytes(spill: Union[None, int, str], allocator: str) -> int:
+    """None: as `headroom run` was told, if it was. ValueError: not a size, or nothing that spills."""
+    is_ours = allocator in SPILLING_ALLOCATORS
+    if spill is None:
+        spill = os.environ.get("HEADROOM_SPILL", "") if is_ours else 0
+    if spill in (0, "", "0"):
+        return 0
+    if not is_ours:
+        raise ValueError(f"spill is for {', '.join(SPILLING_ALLOCATORS)}, not for {allocator!r}")
+    return _library.size_bytes(spill)
+
+
+def _install_adapter(torch: Any, wishes: _Wishes) -> Installed:
     """BuildError: there is no adapter; the rest of the process does not know of the attempt."""
     if _version_of(torch) not in ADAPTER_VERSIONS:
         known = ", ".join(".".join(map(str, version)) for version in ADAPTER_VERSIONS)
@@ -76,6 +108,7 @@ def _install_adapter(torch: Any, allocator: str, gate: bool, quiet: bool) -> Ins
     except _library.HeadroomError as error:
         raise _compile.BuildError(str(error)) from None
     facts = _compile.Torch.of(torch)
+    quiet = wishes.quiet
     path = _compile.adapter(facts, quiet=quiet)
     try:
         library = bound_adapter(str(path))
@@ -92,13 +125,16 @@ def _install_adapter(torch: Any, allocator: str, gate: bool, quiet: bool) -> Ins
         raise _compile.BuildError(f"{path} was compiled for PyTorch {compiled_for}, and this is "
                                   f"{release}")
     message = ctypes.create_string_buffer(1024)
-    flags = 0 if gate else _WITHOUT_GATE
-    if library.headroom_torch_install(allocator.encode(), flags, message, len(message)) != 0:
+    if library.headroom_torch_install(wishes.allocator.encode(), wishes.flags, wishes.spill_bytes,
+                                      message, len(message)) != 0:
         text = message.value.decode("utf-8", "replace").strip() or "no reason given"
         raise InstallError(f"the adapter refused: {text}")
     State.adapter = library
-    _follow_profilers(library, gate and allocator in COPYING_ALLOCATORS, quiet)
-    return Installed(allocator, "adapter")
+    State.spill_bytes = wishes.spill_bytes
+    _follow_profilers(library, wishes.gate and wishes.moves_live_data, quiet)
+    if wishes.spill_bytes != 0:
+        _spill.Advisor(quiet).begin(torch)
+    return Installed(wishes.allocator, "adapter")
 
 
 def _follow_profilers(adapter: ctypes.CDLL, has_gate: bool, quiet: bool) -> None:
@@ -148,7 +184,7 @@ def _install_plain(torch: Any, allocator: str, reason: str) -> Installed:
     return Installed(allocator, "plain", reason)
 
 
-def _install(allocator: str, fallback: str, gate: bool, quiet: bool) -> Installed:
+def _install(wishes: _Wishes) -> Installed:
     try:
         import torch
     except ImportError as error:
@@ -156,15 +192,17 @@ def _install(allocator: str, fallback: str, gate: bool, quiet: bool) -> Installe
     check_gpu(torch)
     _check_not_too_late(torch)
     try:
-        return _install_adapter(torch, allocator, gate, quiet)
+        return _install_adapter(torch, wishes)
     except _compile.BuildError as error:
-        if fallback != "plain":
+        if wishes.fallback != "plain":
             raise Stays(str(error)) from None
-        return _install_plain(torch, allocator, str(error))
+        if wishes.spill_bytes != 0:
+            raise Stays(f"{error}; and the plain door spills nothing") from None
+        return _install_plain(torch, wishes.allocator, str(error))
 
 
 def install(allocator: str = "headroom", *, fallback: str = "pytorch", gate: bool = True,
-            quiet: bool = False) -> Installed:
+            spill: Union[None, int, str] = None, quiet: bool = False) -> Installed:
     """Makes one of our allocators PyTorch's own, for the rest of the process.
 
     To be called before anything starts CUDA: right after `import torch` is a good place. The first
@@ -178,6 +216,10 @@ def install(allocator: str = "headroom", *, fallback: str = "pytorch", gate: boo
                  own door for other allocators is used, which has no statistics, snapshots, graphs
                  or pools, and running out of memory ends the process; "error": an InstallError
     `gate`       False: live data is only copied at safe points, never behind the launch gate
+    `spill`      so much host memory, "16GiB" or a number of bytes, live data may go to where a GPU is
+                 full: the program goes on, slower, with the same addresses. Of all its GPUs together;
+                 0: none, None: what `headroom run --spill` said. More than the machine has is an
+                 InstallError
     `quiet`      no lines on standard error
 
     Returns what is in force; `str()` of it is "headroom via adapter", for example. With
@@ -192,6 +234,7 @@ def install(allocator: str = "headroom", *, fallback: str = "pytorch", gate: boo
         raise ValueError(f"fallback is one of {', '.join(FALLBACKS)}, not {fallback!r}")
     if is_disabled():
         return Installed("pytorch", None, "HEADROOM_DISABLE is set")
+    spill_bytes = _spill_bytes(spill, allocator)
     with _lock:
         if State.installed is not None:
             if State.installed.allocator == allocator:
@@ -205,7 +248,7 @@ def install(allocator: str = "headroom", *, fallback: str = "pytorch", gate: boo
         if allocator == "pytorch":
             return Installed("pytorch", None)
         try:
-            State.installed = _install(allocator, fallback, gate, quiet)
+            State.installed = _install(_Wishes(allocator, fallback, gate, spill_bytes, quiet))
         except Stays as reason:
             if fallback == "error":
                 raise InstallError(str(reason)) from None
@@ -223,8 +266,8 @@ def in_force() -> Installed:
 
 
 def stats(device: Optional[int] = None) -> dict:
-    """What our allocator did on one device, by the names of hr_paged_stats, and "safe_moments".
-    `device`: the current one if None. {}: nothing was asked of it there yet. HeadroomError: it is
+    """What our allocator did on one device, by the names of hr_paged_stats, those about what was
+    spilled in "spill", and "safe_moments". `device`: the current one if None. {}: nothing was asked of it there yet. HeadroomError: it is
     not ours that serves, or the plain door, which counts nothing."""
     import json
     if State.adapter is None:

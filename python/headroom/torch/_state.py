@@ -41,6 +41,7 @@ class State:
     """Filled by install(), once."""
     installed: Optional[Installed] = None
     adapter: Optional[ctypes.CDLL] = None
+    spill_bytes = 0  # that may leave the GPU
     kept: Any = None  # what PyTorch holds only a bare address of
 
 
@@ -50,8 +51,13 @@ def bound_adapter(path: str) -> ctypes.CDLL:
     library.headroom_torch_compiled_for.restype = ctypes.c_char_p
     library.headroom_torch_compiled_for.argtypes = []
     library.headroom_torch_install.restype = ctypes.c_int
-    library.headroom_torch_install.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.c_char_p,
-                                               ctypes.c_size_t]
+    library.headroom_torch_install.argtypes = [ctypes.c_char_p, ctypes.c_uint, ctypes.c_ulonglong,
+                                               ctypes.c_char_p, ctypes.c_size_t]
+    library.headroom_torch_advise.restype = ctypes.c_ulonglong
+    library.headroom_torch_advise.argtypes = [ctypes.POINTER(ctypes.c_ulonglong), ctypes.c_size_t,
+                                              ctypes.c_int]
+    library.headroom_torch_mark_step.restype = ctypes.c_int
+    library.headroom_torch_mark_step.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     library.headroom_torch_expect_profilers.restype = None
     library.headroom_torch_expect_profilers.argtypes = [ctypes.c_int]
     library.headroom_torch_stats.restype = ctypes.c_long

@@ -25,17 +25,42 @@ extern "C" const char *headroom_torch_compiled_for(void)
 }
 
 static char installed[64];
+static unsigned long long spilled;
+static char advised[512];
+static int steps;
 static int expected = 1;
 
-extern "C" int headroom_torch_install(const char *allocator, unsigned flags, char *message,
+extern "C" int headroom_torch_install(const char *allocator, unsigned flags,
+                                      unsigned long long spill_bytes, char *message,
                                       size_t capacity)
 {
     if (std::getenv("FAKE_ADAPTER_REFUSES") != nullptr) {
         std::snprintf(message, capacity, "no such luck");
         return 1;
     }
+    spilled = spill_bytes;
     std::snprintf(installed, sizeof installed, "%s %u %d", allocator, flags, hr_version_number());
     return 0;
+}
+
+// Each with its advice, in the order in which they came.
+extern "C" unsigned long long headroom_torch_advise(const unsigned long long *addresses,
+                                                    size_t count, int advice)
+{
+    size_t used = std::strlen(advised);
+    for (size_t i = 0; i < count && used < sizeof advised - 24; i++)
+        used += (size_t)std::snprintf(advised + used, sizeof advised - used, "%llu:%d ",
+                                      addresses[i], advice);
+    return 1000 * count;
+}
+
+extern "C" int headroom_torch_mark_step(char *message, size_t capacity)
+{
+    steps++;
+    if (std::getenv("FAKE_ADAPTER_REFUSES_STEPS") == nullptr)
+        return 0;
+    std::snprintf(message, capacity, "nothing comes back");
+    return 1;
 }
 
 extern "C" void headroom_torch_expect_profilers(int is_expected)
@@ -45,11 +70,13 @@ extern "C" void headroom_torch_expect_profilers(int is_expected)
 
 extern "C" long headroom_torch_stats(int device, char *json, size_t capacity)
 {
-    char text[128];
+    char text[1024];
     if (device != 0)
         return 0;
-    std::snprintf(text, sizeof text, "{\"installed\": \"%s\", \"expects_profilers\": %d}",
-                  installed, expected);
+    std::snprintf(text, sizeof text,
+                  "{\"installed\": \"%s\", \"expects_profilers\": %d, \"spill\": %llu, "
+                  "\"advised\": \"%s\", \"steps\": %d}",
+                  installed, expected, spilled, advised, steps);
     if (json != nullptr && capacity > std::strlen(text))
         std::strcpy(json, text);
     return (long)std::strlen(text) + 1;
