@@ -69,6 +69,7 @@ std::string spill_objection(const std::string &name, uint64_t spill_bytes)
     options.struct_size = sizeof options;
     options.engine = name.c_str();
     options.spill_bytes = spill_bytes; // nothing is made ahead
+    options.is_unlisted = true;
     hr_device *device = nullptr;
     hr_pool *pool = nullptr;
     std::string text;
