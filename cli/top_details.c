@@ -200,7 +200,7 @@ static void draw_axis(const top_screen *screen, int line, int lines, double most
 }
 
 static void draw_span(const top_screen *screen, int line, const top_state *state,
-                      const top_row *row, bool is_by_steps, size_t count)
+                      const top_row *row, bool is_by_steps)
 {
     const hr_job_device *device = row->row->device;
     char text[96];
@@ -209,7 +209,7 @@ static void draw_span(const top_screen *screen, int line, const top_state *state
                  device->steps[0].step, device->steps[device->step_count - 1].step);
     else
         snprintf(text, sizeof text, "%ld in the last %.0f s", row->row->process,
-                 (double)count * state->interval_seconds);
+                 top_history_seconds(state->history, row->row));
     int at =
         AXIS_COLUMNS + top_screen_put(screen, line, AXIS_COLUMNS, screen->columns, TOP_FAINT, text);
     at += 3 + top_screen_put(screen, line, at + 2, 8, TOP_GREEN,
@@ -235,7 +235,7 @@ void top_draw_plot(const top_screen *screen, const top_state *state, const top_r
     for (int i = 0; i < width; i++) /* few points are stretched */
         draw_column(screen, line, lines, AXIS_COLUMNS + i,
                     &points[(size_t)i * count / (size_t)width], most);
-    draw_span(screen, line + lines, state, row, is_by_steps, count);
+    draw_span(screen, line + lines, state, row, is_by_steps);
 }
 
 /* ---- together -------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@ struct top_past {
     bool is_there; /* in the latest reading */
     size_t count;  /* of the points ever added; the last TOP_HISTORY_POINTS are kept, in a ring */
     top_point points[TOP_HISTORY_POINTS];
+    uint64_t read_ns[TOP_HISTORY_POINTS]; /* of the same places */
 };
 
 static bool is_past_of(const top_past *past, const hr_machine_row *row)
@@ -74,8 +75,10 @@ bool top_history_add(top_history *history, const hr_machine *machine)
             has_room = false;
             continue;
         }
+        size_t place = past->count++ % TOP_HISTORY_POINTS;
         past->is_there = true;
-        past->points[past->count++ % TOP_HISTORY_POINTS] = (top_point){
+        past->read_ns[place] = machine->read_ns;
+        past->points[place] = (top_point){
             .live_bytes = row->device->values[HR_LIVE_LIVE_BYTES],
             .reserved_bytes = row->device->values[HR_LIVE_RESERVED_BYTES],
         };
@@ -105,11 +108,15 @@ static top_point step_at(const void *source, size_t index)
     return (top_point){device->steps[index].live_bytes, device->steps[index].reserved_bytes};
 }
 
+static size_t oldest_of(const top_past *past)
+{
+    return past->count > TOP_HISTORY_POINTS ? past->count - TOP_HISTORY_POINTS : 0;
+}
+
 static top_point sample_at(const void *source, size_t index)
 {
     const top_past *past = source;
-    size_t oldest = past->count > TOP_HISTORY_POINTS ? past->count - TOP_HISTORY_POINTS : 0;
-    return past->points[(oldest + index) % TOP_HISTORY_POINTS];
+    return past->points[(oldest_of(past) + index) % TOP_HISTORY_POINTS];
 }
 
 static size_t gather(top_point (*point_at)(const void *source, size_t index), const void *source,
@@ -141,4 +148,14 @@ size_t top_history_points(const top_history *history, const hr_machine_row *row,
         return 0;
     size_t count = past->count < TOP_HISTORY_POINTS ? past->count : TOP_HISTORY_POINTS;
     return gather(sample_at, past, count, points, capacity);
+}
+
+double top_history_seconds(const top_history *history, const hr_machine_row *row)
+{
+    const top_past *past = row->device != NULL ? find(history, row) : NULL;
+    if (past == NULL || past->count == 0)
+        return 0;
+    uint64_t oldest_ns = past->read_ns[oldest_of(past) % TOP_HISTORY_POINTS];
+    uint64_t latest_ns = past->read_ns[(past->count - 1) % TOP_HISTORY_POINTS];
+    return (double)(latest_ns - oldest_ns) / 1e9;
 }

@@ -35,4 +35,7 @@ void top_history_free(top_history *history);
 size_t top_history_points(const top_history *history, const hr_machine_row *row, top_point *points,
                           size_t capacity, bool *is_by_steps);
 
+/* From the oldest reading that is kept of a row to the latest; 0: none is. */
+double top_history_seconds(const top_history *history, const hr_machine_row *row);
+
 #endif /* HEADROOM_CLI_TOP_HISTORY_H */

@@ -78,7 +78,7 @@ typedef struct hr_live_identity {
     const char *program;   /* "train.py" */
     const char *allocator; /* "pytorch", "torch", "headroom" ... */
     const char *job;       /* what joins several processes: a Slurm job, torchrun's run */
-    const char *run;       /* the folder of the `headroom run` above it */
+    const char *run;       /* the folder of the `headroom run` above it, or the last 63 bytes */
     int rank;              /* -1 = none */
     int local_rank;        /* -1 */
     int world_size;        /* 0 */

@@ -103,8 +103,7 @@ typedef struct hr_job_outlook {
 HR_API HR_MUST_CHECK hr_status hr_job_outlook_find(const hr_job_device *device,
                                                    hr_job_outlook *out);
 
-/* Is it a process of the `headroom run` with that folder? A page keeps the beginning of its name.
- */
+/* Is it a process of the `headroom run` with that folder? A page keeps the end of its name. */
 HR_API bool hr_job_is_of_run(const hr_job *job, const char *run);
 
 /* What `headroom exporter` serves: the numbers of all jobs, or of those of one run (NULL: all), in

@@ -58,6 +58,15 @@ static const char *text_in(const char *const *names)
     return NULL;
 }
 
+/* What a page has room for, of a name that differs at its end: the folders of runs that were
+ * started in one place do. */
+static const char *end_of(const char *text)
+{
+    enum { ROOM = HR__PAGE_TEXT_WORDS * sizeof(uint64_t) - 1 };
+    size_t length = text != NULL ? strlen(text) : 0;
+    return length > ROOM ? text + (length - ROOM) : text;
+}
+
 static hr_live_identity identity_of_process(void)
 {
     static const char *const ranks[] = {"RANK", "SLURM_PROCID", "LOCAL_RANK", NULL};
@@ -69,7 +78,7 @@ static hr_live_identity identity_of_process(void)
         .struct_size = sizeof(hr_live_identity),
         .program = program_invocation_short_name,
         .job = text_in(jobs),
-        .run = text_in(runs),
+        .run = end_of(text_in(runs)),
         .rank = number_in(ranks, -1),
         .local_rank = number_in(local_ranks, -1),
         .world_size = number_in(sizes, 0),

@@ -5,8 +5,8 @@
  *
  * Everything is 64-bit words in the machine's order, so that every load and store is atomic; texts
  * are words too. The header and each slot begin with a sequence number, odd while the writer is at
- * it: a reader copies the words and looks whether the number is what it was. The writer never
- * waits.
+ * it: a reader copies the words and looks whether the number is what it was (watch/jobs_read.c).
+ * The writer never waits.
  *
  * The file is as large as 16 slots and empty behind the slots in use: shared memory counts what was
  * touched, and looking at an empty part is touching it. So nobody looks at a slot before its room
@@ -116,11 +116,6 @@ static inline void hr__page_announce(hr__page_word *word, uint64_t value)
     atomic_store_explicit(word, value, memory_order_release);
 }
 
-static inline uint64_t hr__page_hear(const hr__page_word *word)
-{
-    return atomic_load_explicit(word, memory_order_acquire);
-}
-
 /* The sequence becomes odd before anything else is seen to change. */
 static inline void hr__page_begin_write(hr__page_word *sequence)
 {
@@ -132,20 +127,6 @@ static inline void hr__page_begin_write(hr__page_word *sequence)
 static inline void hr__page_end_write(hr__page_word *sequence)
 {
     atomic_store_explicit(sequence, hr__page_load(sequence) + 1, memory_order_release);
-}
-
-/* False: the writer is at it. */
-static inline bool hr__page_begin_read(const hr__page_word *sequence, uint64_t *seen)
-{
-    *seen = atomic_load_explicit(sequence, memory_order_acquire);
-    return *seen % 2 == 0;
-}
-
-/* False: something changed meanwhile. */
-static inline bool hr__page_end_read(const hr__page_word *sequence, uint64_t seen)
-{
-    atomic_thread_fence(memory_order_acquire);
-    return hr__page_load(sequence) == seen;
 }
 
 static inline void hr__page_store_text(hr__page_word *words, const char *text)

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked_math.h" /* hr__max_u64 */
 #include "base/error.h"
 
 #define SILENT_NS (UINT64_C(5) * 1000000000)
@@ -80,12 +81,24 @@ static bool has_steps(const step_times *times)
     return is_known(times->steps) && times->steps > 0;
 }
 
+/* When the last step ended. A long run logs one step of many: of one that is not in the log, what
+ * all have taken since the first says when, and the first is always there. */
+static uint64_t last_step_ns(const hr_job_device *device)
+{
+    const hr_job_step *first = device->steps, *logged = &device->steps[device->step_count - 1];
+    uint64_t count = device->values[HR_LIVE_STEPS], taken_ns = device->values[HR_LIVE_STEP_NS];
+    if (!is_known(count) || count <= logged->step || !is_known(taken_ns) ||
+        taken_ns > UINT64_MAX - first->at_ns)
+        return logged->at_ns;
+    return hr__max_u64(logged->at_ns, first->at_ns + taken_ns);
+}
+
 /* Of a job of which no step ended between the readings: as fast as ever, or standing still. */
 static double steady_rate(const hr_job_device *device, uint64_t now_ns, double step_seconds)
 {
     if (device->step_count == 0 || !(step_seconds > 0))
         return (double)NAN;
-    uint64_t last_ns = device->steps[device->step_count - 1].at_ns;
+    uint64_t last_ns = last_step_ns(device);
     double since = now_ns > last_ns ? seconds_of(now_ns - last_ns) : 0;
     return since > STEPS_UNTIL_STALLED * step_seconds ? 0 : 1 / step_seconds;
 }
@@ -137,6 +150,8 @@ static void find_memory(const hr_machine_row *row, hr_job_figures *out)
 
 static void find_silence(const hr_machine *now, const hr_job_device *device, hr_job_figures *out)
 {
+    if (device->updated_ns == 0)
+        return; /* it has told of a step, and nothing else yet */
     out->silent_ns = now->read_ns > device->updated_ns ? now->read_ns - device->updated_ns : 0;
     out->is_silent = out->silent_ns > SILENT_NS;
 }

@@ -2,16 +2,19 @@
  *
  * A page belongs to a process that changes it while we read, may have been made by another version,
  * and may be no page at all: sizes come from the file, not from its header, and are held against
- * each other before anything is read by them. Only files of this user are opened. */
+ * each other before anything is read by them. Only files of this user are opened.
+ *
+ * What is looked at is a copy that read() made, not the page itself: a file that its owner cuts off
+ * meanwhile would end whoever has it mapped, and that may be somebody's `headroom run`. */
 #include "headroom/watch.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stddef.h> /* offsetof */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,49 +38,37 @@ enum {
 typedef struct job_list {
     hr_jobs result; /* first: what callers have */
     hr__arena arena;
+    hr__page_slot slot; /* room for a copy of one */
     hr_job jobs[MOST_JOBS];
 } job_list;
 
 /* A page that is open. What its header says of sizes is read once, and then held against the file:
  * a header that changes afterwards leads nowhere else. */
 typedef struct open_page {
-    const char *bytes;
+    int file;
     size_t size_bytes;
-    size_t first_slot; /* its offset */
+    hr__page_header header; /* a copy, of which only what never changes counts */
+    size_t first_slot;      /* its offset */
     size_t slot_bytes;
     size_t slot_count;
     uint64_t value_count;
+    hr__page_slot *slot; /* room for a copy */
 } open_page;
 
-/* ---- one page -------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-static const hr__page_header *header_of(const open_page *page)
+/* False: the file does not go so far, or cannot be read. What is read later is no older. */
+static bool copy_bytes(int file, size_t offset, void *copy, size_t size_bytes)
 {
-    return (const hr__page_header *)page->bytes;
-}
-
-/* False: the header says sizes that this file has not, or that we cannot follow. */
-static bool read_sizes(open_page *page)
-{
-    const hr__page_header *header = header_of(page);
-    uint64_t first = hr__page_load(&header->first_slot);
-    uint64_t slot = hr__page_load(&header->slot_bytes);
-    uint64_t count = hr__page_hear(&header->slot_count);
-    if (first < sizeof *header || first > page->size_bytes || first % sizeof(uint64_t) != 0 ||
-        slot < sizeof(hr__page_slot) || slot > page->size_bytes || slot % sizeof(uint64_t) != 0 ||
-        count > HR__PAGE_SLOTS || first + count * slot > page->size_bytes ||
-        hr__page_load(&header->step_capacity) != HR__PAGE_STEPS)
-        return false;
-    page->first_slot = (size_t)first;
-    page->slot_bytes = (size_t)slot;
-    page->slot_count = (size_t)count;
-    page->value_count = hr__page_load(&header->value_count);
+    size_t done = 0;
+    while (done < size_bytes) {
+        ssize_t count = pread(file, (char *)copy + done, size_bytes - done, (off_t)(offset + done));
+        if (count == 0 || (count < 0 && errno != EINTR))
+            return false;
+        done += count > 0 ? (size_t)count : 0;
+    }
+    atomic_thread_fence(memory_order_acquire);
     return true;
-}
-
-static const hr__page_slot *slot_of(const open_page *page, size_t number)
-{
-    return (const hr__page_slot *)(page->bytes + page->first_slot + number * page->slot_bytes);
 }
 
 /* Before the next look at what did not hold still. */
@@ -90,9 +81,50 @@ static void give_way(int tries)
         nanosleep(&pause, NULL);
 }
 
+/* A part of a page as it was at one instant, by the sequence number that is `sequence_at` behind
+ * its beginning. False: it did not hold still, or is there no longer. */
+static bool copy_part(int file, size_t offset, size_t sequence_at, void *copy, size_t size_bytes)
+{
+    for (int i = 0; i < MOST_TRIES; i++) {
+        uint64_t before, after;
+        if (!copy_bytes(file, offset + sequence_at, &before, sizeof before))
+            return false;
+        if (before % 2 == 0) {
+            if (!copy_bytes(file, offset, copy, size_bytes) ||
+                !copy_bytes(file, offset + sequence_at, &after, sizeof after))
+                return false;
+            if (after == before)
+                return true;
+        }
+        give_way(i);
+    }
+    return false;
+}
+
+/* ---- one page -------------------------------------------------------------------------------- */
+
+/* False: the header says sizes that this file has not, or that we cannot follow. */
+static bool read_sizes(open_page *page)
+{
+    const hr__page_header *header = &page->header;
+    uint64_t first = hr__page_load(&header->first_slot);
+    uint64_t slot = hr__page_load(&header->slot_bytes);
+    uint64_t count = hr__page_load(&header->slot_count);
+    if (first < sizeof *header || first > page->size_bytes || first % sizeof(uint64_t) != 0 ||
+        slot < sizeof(hr__page_slot) || slot > page->size_bytes || slot % sizeof(uint64_t) != 0 ||
+        count > HR__PAGE_SLOTS || first + count * slot > page->size_bytes ||
+        hr__page_load(&header->step_capacity) != HR__PAGE_STEPS)
+        return false;
+    page->first_slot = (size_t)first;
+    page->slot_bytes = (size_t)slot;
+    page->slot_count = (size_t)count;
+    page->value_count = hr__page_load(&header->value_count);
+    return true;
+}
+
 static void read_fixed(const open_page *page, hr_job *job)
 {
-    const hr__page_header *header = header_of(page);
+    const hr__page_header *header = &page->header;
     job->process = (long)hr__page_load(&header->process);
     job->user = (unsigned long)hr__page_load(&header->user);
     job->started_us = hr__page_load(&header->started_us);
@@ -101,24 +133,18 @@ static void read_fixed(const open_page *page, hr_job *job)
 
 static bool read_identity(const open_page *page, hr_job *job)
 {
-    const hr__page_header *header = header_of(page);
-    for (int i = 0; i < MOST_TRIES; i++) {
-        uint64_t seen;
-        if (hr__page_begin_read(&header->sequence, &seen)) {
-            job->rank = (int)(int64_t)hr__page_load(&header->rank);
-            job->local_rank = (int)(int64_t)hr__page_load(&header->local_rank);
-            job->world_size = (int)hr__page_load(&header->world_size);
-            hr__page_load_text(header->program, job->program);
-            hr__page_load_text(header->allocator, job->allocator);
-            hr__page_load_text(header->job, job->job);
-            hr__page_load_text(header->run, job->run);
-            hr__page_load_text(header->headroom_version, job->headroom_version);
-            if (hr__page_end_read(&header->sequence, seen))
-                return true;
-        }
-        give_way(i);
-    }
-    return false;
+    hr__page_header header;
+    if (!copy_part(page->file, 0, offsetof(hr__page_header, sequence), &header, sizeof header))
+        return false;
+    job->rank = (int)(int64_t)hr__page_load(&header.rank);
+    job->local_rank = (int)(int64_t)hr__page_load(&header.local_rank);
+    job->world_size = (int)hr__page_load(&header.world_size);
+    hr__page_load_text(header.program, job->program);
+    hr__page_load_text(header.allocator, job->allocator);
+    hr__page_load_text(header.job, job->job);
+    hr__page_load_text(header.run, job->run);
+    hr__page_load_text(header.headroom_version, job->headroom_version);
+    return true;
 }
 
 static void read_values(const hr__page_slot *slot, uint64_t value_count, hr_job_device *device)
@@ -146,20 +172,16 @@ static size_t read_steps(const hr__page_slot *slot, hr_job_step *steps)
 }
 
 /* False: it did not hold still. `steps` has room for HR__PAGE_STEPS. */
-static bool read_slot(const hr__page_slot *slot, uint64_t value_count, hr_job_device *device,
+static bool read_slot(const open_page *page, size_t number, hr_job_device *device,
                       hr_job_step *steps)
 {
-    for (int i = 0; i < MOST_TRIES; i++) {
-        uint64_t seen;
-        if (hr__page_begin_read(&slot->sequence, &seen)) {
-            read_values(slot, value_count, device);
-            device->step_count = read_steps(slot, steps);
-            if (hr__page_end_read(&slot->sequence, seen))
-                return true;
-        }
-        give_way(i);
-    }
-    return false;
+    hr__page_slot *slot = page->slot;
+    size_t offset = page->first_slot + number * page->slot_bytes;
+    if (!copy_part(page->file, offset, offsetof(hr__page_slot, sequence), slot, sizeof *slot))
+        return false;
+    read_values(slot, page->value_count, device);
+    device->step_count = read_steps(slot, steps);
+    return true;
 }
 
 /* A device that does not hold still is left out, and those behind it; the others are as they were.
@@ -176,7 +198,7 @@ static hr_status read_devices(const open_page *page, hr__arena *arena, hr_job *j
     job->devices = devices;
     for (size_t i = 0; i < count; i++) {
         hr_job_step *own_steps = steps + i * HR__PAGE_STEPS;
-        if (!read_slot(slot_of(page, i), page->value_count, &devices[i], own_steps)) {
+        if (!read_slot(page, i, &devices[i], own_steps)) {
             job->state = HR_JOB_BUSY;
             return HR_OK;
         }
@@ -211,7 +233,7 @@ static bool is_stale(int file)
 
 static bool is_page(const open_page *page)
 {
-    return hr__page_load(&header_of(page)->magic) == HR__PAGE_MAGIC;
+    return hr__page_load(&page->header.magic) == HR__PAGE_MAGIC;
 }
 
 static hr_status keep_path(hr__arena *arena, const char *folder, const char *name, hr_job *job)
@@ -235,14 +257,14 @@ static hr_status take_page(job_list *list, open_page *page, const char *folder, 
     return HR_OK;
 }
 
-static hr_status take_mapped(job_list *list, open_page *page, int folder_file, int file,
-                             const char *folder, const char *name)
+static hr_status take_open(job_list *list, open_page *page, int folder_file, const char *folder,
+                           const char *name)
 {
-    if (!is_page(page)) {
+    if (!copy_bytes(page->file, 0, &page->header, sizeof page->header) || !is_page(page)) {
         list->result.refused_count++;
         return HR_OK;
     }
-    if (is_stale(file)) {
+    if (is_stale(page->file)) {
         list->result.stale_count++;
         (void)unlinkat(folder_file, name, 0); /* its name never comes again */
         return HR_OK;
@@ -262,16 +284,8 @@ static hr_status take_file(job_list *list, int folder_file, const char *folder, 
             close(file);
         return HR_OK;
     }
-    hr_status status = HR_OK;
-    size_t size_bytes = (size_t)about.st_size;
-    void *memory = mmap(NULL, size_bytes, PROT_READ, MAP_SHARED, file, 0);
-    if (memory != MAP_FAILED) {
-        open_page page = {.bytes = memory, .size_bytes = size_bytes};
-        status = take_mapped(list, &page, folder_file, file, folder, name);
-        (void)munmap(memory, size_bytes);
-    } else {
-        list->result.refused_count++;
-    }
+    open_page page = {.file = file, .size_bytes = (size_t)about.st_size, .slot = &list->slot};
+    hr_status status = take_open(list, &page, folder_file, folder, name);
     close(file);
     return status;
 }

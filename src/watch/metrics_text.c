@@ -45,8 +45,10 @@ typedef struct exposition {
 
 bool hr_job_is_of_run(const hr_job *job, const char *run)
 {
-    return job != NULL && run != NULL && job->run[0] != '\0' &&
-           strncmp(job->run, run, HR_JOB_TEXT_BYTES - 1) == 0;
+    if (job == NULL || run == NULL || job->run[0] == '\0')
+        return false;
+    size_t length = strlen(run), kept = HR_JOB_TEXT_BYTES - 1;
+    return strcmp(job->run, length > kept ? run + (length - kept) : run) == 0;
 }
 
 static bool is_meant(const exposition *made, const hr_job *job)

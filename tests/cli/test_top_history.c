@@ -76,6 +76,25 @@ static void steps_say_more_than_what_was_seen(void **state)
     assert_int_equal(points[0].reserved_bytes, 9);
 }
 
+/* However many points are drawn, and however long the screen was paused. */
+static void the_time_is_that_between_readings(void **state)
+{
+    (void)state;
+    assert_true(top_history_seconds(&history, &made.row) == 0);
+    for (uint64_t i = 0; i < 6; i++) {
+        made.machine.read_ns = (i < 5 ? i : 65) * MADE_UP_SECOND_NS;
+        see(i);
+    }
+    assert_true(top_history_seconds(&history, &made.row) == 65);
+    for (uint64_t i = 0; i < TOP_HISTORY_POINTS; i++) {
+        made.machine.read_ns += MADE_UP_SECOND_NS;
+        see(i);
+    }
+    assert_true(top_history_seconds(&history, &made.row) == TOP_HISTORY_POINTS - 1);
+    made.row.device = NULL;
+    assert_true(top_history_seconds(&history, &made.row) == 0);
+}
+
 static void a_process_that_is_gone_is_forgotten_and_its_number_is_another(void **state)
 {
     top_point points[8];
@@ -99,6 +118,7 @@ int main(void)
         OF_ONE(what_was_seen_comes_back_oldest_first_and_the_most_of_each_time),
         OF_ONE(only_the_last_are_kept),
         OF_ONE(steps_say_more_than_what_was_seen),
+        OF_ONE(the_time_is_that_between_readings),
         OF_ONE(a_process_that_is_gone_is_forgotten_and_its_number_is_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

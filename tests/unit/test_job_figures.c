@@ -109,6 +109,22 @@ static void without_a_step_in_between_it_is_the_average_until_it_stands_still(vo
     assert_near(figures().steps_per_second, 0);
 }
 
+/* Of a long run one step of many is logged, and the last one there is old. */
+static void a_step_that_is_not_in_the_log_has_ended_all_the_same(void **state)
+{
+    const hr_job_step steps[] = {{.step = 1, .at_ns = MADE_UP_SECOND_NS},
+                                 {.step = 257, .at_ns = 1025 * MADE_UP_SECOND_NS}};
+    (void)state;
+    set(HR_LIVE_STEPS, 501, 501);
+    set(HR_LIVE_STEP_NS, 2000 * MADE_UP_SECOND_NS, 2000 * MADE_UP_SECOND_NS);
+    now.device.steps = steps;
+    now.device.step_count = 2;
+    now.machine.read_ns = 2003 * MADE_UP_SECOND_NS;
+    assert_true(figures().steps_per_second > 0.2);
+    now.machine.read_ns = 2030 * MADE_UP_SECOND_NS;
+    assert_near(figures().steps_per_second, 0);
+}
+
 static void a_job_without_steps_has_no_step_time(void **state)
 {
     (void)state;
@@ -146,6 +162,10 @@ static void a_page_that_did_not_change_for_more_than_5_s_is_silent(void **state)
     assert_true(figures().is_silent);
     now.machine.read_ns = 1; /* changed while it was read */
     assert_int_equal(figures().silent_ns, 0);
+    now.device.updated_ns = 0; /* it has told of a step, and nothing else yet */
+    now.machine.read_ns = 17 * MADE_UP_SECOND_NS;
+    assert_false(figures().is_silent);
+    assert_true(figures().silent_ns == HR_LIVE_UNKNOWN);
 }
 
 static void of_a_row_without_a_device_nothing_is_known(void **state)
@@ -184,6 +204,7 @@ int main(void)
         OF_BOTH(a_counter_that_went_back_or_a_page_that_did_not_change_has_no_rate),
         OF_BOTH(steps_between_the_readings_give_their_time_and_what_of_it_was_waiting),
         OF_BOTH(without_a_step_in_between_it_is_the_average_until_it_stands_still),
+        OF_BOTH(a_step_that_is_not_in_the_log_has_ended_all_the_same),
         OF_BOTH(a_job_without_steps_has_no_step_time),
         OF_BOTH(idle_is_what_is_reserved_and_not_live),
         OF_BOTH(a_page_that_did_not_change_for_more_than_5_s_is_silent),

@@ -3,6 +3,8 @@
 #include "headroom/watch.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -371,6 +373,46 @@ static void jobs_of_64_processes_are_read_by_process_number(void **state)
     assert_int_equal(live_folder_count(&folder), 0);
 }
 
+/* ---- while it is read ------------------------------------------------------------------------ */
+
+typedef struct cutter {
+    char path[200];
+    atomic_bool is_over;
+} cutter;
+
+/* Cuts the page off behind its header, and makes it as long as it was, over and over. */
+static void *cut_and_mend(void *context)
+{
+    enum { CUTS = 5000 };
+    cutter *given = context;
+    for (int i = 0; i < CUTS; i++)
+        if (truncate(given->path, HR__PAGE_FIRST_SLOT) != 0 ||
+            truncate(given->path, HR__PAGE_BYTES) != 0)
+            break;
+    atomic_store(&given->is_over, true);
+    return NULL;
+}
+
+/* Who has it mapped is ended by a signal. */
+static void a_page_that_is_cut_off_meanwhile_harms_no_reader(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    cutter given = {.is_over = false};
+    hr_live_page *page = make_page();
+    for (int i = 1; i < HR__PAGE_SLOTS; i++) /* so that reading takes a while */
+        assert_int_equal(hr_live_page_put(page, i, "card", NULL, 0), HR_OK);
+    snprintf(given.path, sizeof given.path, "%s", hr_live_page_path(page));
+    assert_int_equal(pthread_create(&thread, NULL, cut_and_mend, &given), 0);
+    while (!atomic_load(&given.is_over)) {
+        hr_jobs *jobs = live_folder_read(&folder);
+        assert_int_equal(jobs->job_count + jobs->refused_count, 1);
+        hr_jobs_free(jobs);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    hr_live_page_destroy(page);
+}
+
 /* ---- no memory ------------------------------------------------------------------------------- */
 
 static bool read_and_free(void *context)
@@ -413,6 +455,7 @@ int main(void)
         cmocka_unit_test(another_users_page_is_refused_and_left),
         cmocka_unit_test(a_cut_page_is_not_read_past_its_end),
         cmocka_unit_test(jobs_of_64_processes_are_read_by_process_number),
+        cmocka_unit_test(a_page_that_is_cut_off_meanwhile_harms_no_reader),
         cmocka_unit_test(every_failing_allocation_is_said),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -154,6 +154,23 @@ static void torchrun_says_who_it_is(void **state)
     hr_jobs_free(jobs);
 }
 
+/* Folders of two runs in one place differ at the end, and no text is longer than 63 bytes. */
+static void of_a_runs_long_name_the_end_is_kept(void **state)
+{
+    (void)state;
+    hr_jobs *jobs;
+    char run[120] = "HEADROOM_RUN=/", *name = run + strlen("HEADROOM_RUN=");
+    memset(name + 1, 'x', 80);
+    strcpy(name + 81, "/headroom-run.abcdef");
+    const hr_job *job = job_with(run, &jobs);
+    assert_int_equal(strlen(job->run), HR_JOB_TEXT_BYTES - 1);
+    assert_string_equal(job->run, name + strlen(name) - (HR_JOB_TEXT_BYTES - 1));
+    assert_true(hr_job_is_of_run(job, name));
+    name[strlen(name) - 1] = 'g';
+    assert_false(hr_job_is_of_run(job, name));
+    hr_jobs_free(jobs);
+}
+
 static void slurm_says_who_it_is(void **state)
 {
     (void)state;
@@ -289,6 +306,7 @@ int main(void)
         cmocka_unit_test(there_is_one),
         cmocka_unit_test(without_a_launcher_it_is_nobodys_rank),
         cmocka_unit_test(torchrun_says_who_it_is),
+        cmocka_unit_test(of_a_runs_long_name_the_end_is_kept),
         cmocka_unit_test(slurm_says_who_it_is),
         cmocka_unit_test(a_variable_that_is_no_number_is_passed_over),
         cmocka_unit_test(a_process_that_ends_by_itself_leaves_nothing),

@@ -192,20 +192,24 @@ static void jobs_are_counted_by_state_and_only_those_that_run_are_told(void **st
 static void of_one_run_only_its_own_are_told(void **state)
 {
     (void)state;
-    char longer[100];
+    char longer[100], other[100];
     memset(longer, 'x', sizeof longer - 1);
     longer[sizeof longer - 1] = '\0';
+    strcpy(other, longer);
+    other[sizeof other - 2] = 'y';
     all.stale_count = 4;
     strcpy(jobs[0].run, "/run/one");
-    memcpy(jobs[1].run, longer, sizeof jobs[1].run - 1);
+    strcpy(jobs[1].run, longer + strlen(longer) - (sizeof jobs[1].run - 1));
     text_of("/run/one");
     assert_has("headroom_jobs{state=\"running\"} 1");
     assert_has("headroom_info{pid=\"11\"} 1");
     assert_has_no("pid=\"22\"");
     assert_has_no("headroom_stale_pages");
-    text_of(longer); /* a page keeps the beginning */
+    text_of(longer); /* a page keeps the end */
     assert_has("headroom_info{pid=\"22\"} 1");
     assert_has_no("pid=\"11\"");
+    text_of(other); /* of the same place, as two runs of one job are */
+    assert_has("headroom_jobs{state=\"running\"} 0");
     text_of("/run/on");
     assert_has("headroom_jobs{state=\"running\"} 0");
     assert_false(hr_job_is_of_run(&jobs[2], "")); /* it is of none */
