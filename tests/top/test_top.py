@@ -143,6 +143,10 @@ class Once(TopCase):
         self.assertEqual(result.stderr,
                          f"headroom top: process {one.pid} has no page of headroom's and is on no "
                          f"GPU; there are: {other.pid} two.py\n")
+        self.end(other)
+        self.assertEqual(self.top(str(one.pid)).stderr,
+                         f"headroom top: process {one.pid} has no page of headroom's and is on no "
+                         "GPU; there is none\n")
 
     def test_a_folder_that_is_not_there_is_an_error(self) -> None:
         self.environment["HEADROOM_LIVE_DIR"] = str(self.here / "nowhere")
