@@ -67,7 +67,7 @@ static int refuse_process(const top_command *order, const hr_machine *machine)
     fprintf(stderr, "headroom %s: process %ld has no page of headroom's and is on no GPU; ",
             order->name, order->process);
     if (machine->row_count == 0)
-        fputs("no process here has or is\n", stderr);
+        fputs("there is none\n", stderr);
     for (size_t i = 0; i < machine->row_count && i < MOST_NAMED; i++) {
         fprintf(stderr, "%s%ld ", i == 0 ? "there are: " : ", ", machine->rows[i].process);
         recording_command_print_safely(stderr, machine->rows[i].command);

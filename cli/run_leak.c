@@ -33,6 +33,7 @@ void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folde
     bool has_pages = pages == NULL || strcmp(pages, "0") != 0;
     *guard = (run_leak){.mode = mode,
                         .folder = folder,
+                        .has_pages = has_pages,
                         .stage = has_pages ? RUN_LEAK_LOOKING : RUN_LEAK_TOLD,
                         .next_look_ms = run_signals_now_ms() + LOOK_AGAIN_MS,
                         .doctor = -1,
@@ -356,4 +357,11 @@ uint64_t run_leak_due_ms(const run_leak *guard)
         break;
     }
     return guard->kill_ms;
+}
+
+void run_leak_end(const run_leak *guard)
+{
+    hr_jobs *jobs = NULL;
+    if (guard->has_pages && hr_jobs_read(NULL, &jobs) == HR_OK) /* which removes them */
+        hr_jobs_free(jobs);
 }

@@ -35,6 +35,7 @@ typedef enum run_leak_stage {
 typedef struct run_leak {
     run_leak_mode mode;
     const run_folder *folder;
+    bool has_pages; /* the job's processes have some */
     run_leak_stage stage;
     uint64_t next_look_ms;
     uint64_t limit_ms; /* of ASKED and EXAMINING */
@@ -64,5 +65,8 @@ bool run_leak_is_at_work(const run_leak *guard);
 
 /* When the next turn is due, by run_signals_now_ms(); 0 = never. */
 uint64_t run_leak_due_ms(const run_leak *guard);
+
+/* The job has ended. A process of it that was killed has left its page, which is removed. */
+void run_leak_end(const run_leak *guard);
 
 #endif /* HEADROOM_CLI_RUN_LEAK_H */

@@ -381,6 +381,7 @@ static int follow(job *watched, char **command)
     follow_job(watched);
     say_the_rest(watched);
     remove_parts(&watched->news);
+    run_leak_end(&watched->guard);
     return exit_status_of(watched->wait_status);
 }
 

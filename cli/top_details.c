@@ -97,7 +97,8 @@ static void add_work(fact_list *facts, const top_row *row, const uint64_t *value
     if (isfinite(figures->input_wait_share))
         add(facts, "input wait", "%s of a step", top_share(figures->input_wait_share, text));
     if (values[HR_LIVE_LOADER_WORKERS] != HR_LIVE_UNKNOWN)
-        add(facts, "data loader", "%" PRIu64 " workers%s", values[HR_LIVE_LOADER_WORKERS],
+        add(facts, "data loader", "%" PRIu64 " worker%s%s", values[HR_LIVE_LOADER_WORKERS],
+            values[HR_LIVE_LOADER_WORKERS] == 1 ? "" : "s",
             values[HR_LIVE_LOADER_PINS] == 1   ? ", pinned"
             : values[HR_LIVE_LOADER_PINS] == 0 ? ", not pinned"
                                                : "");

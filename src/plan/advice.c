@@ -1,7 +1,7 @@
 /* advice.c - changes in words: a name, what it costs, and what to write.
  *
  * Code is for PyTorch 2.x and transformers 4 and 5: a few lines to paste, in which `model`,
- * `loader`, `lr` and `name` are the reader's own. */
+ * `loader`, `criterion`, `lr` and `name` are the reader's own. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,6 +32,11 @@ static bool is_half(hr_precision precision)
 static bool is_fp16(hr_precision precision)
 {
     return precision == HR_PRECISION_FP16 || precision == HR_PRECISION_AMP_FP16;
+}
+
+static bool is_of_transformers(const hr_plan_model *model)
+{
+    return model->shape.heads > 0;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -77,11 +82,14 @@ const char *hr__change_name(hr__arena *arena, hr__change change, const hr_plan_s
 
 static const char *precision_cost(const hr_plan_settings *to)
 {
+    if (is_half(to->precision) && to->mode != HR_PLAN_MODE_TRAIN)
+        return "weights and results have fewer digits";
     if (is_half(to->precision))
         return "weights, gradients and the optimizer's state have fewer digits; small updates may "
                "be lost";
-    return is_fp16(to->precision) ? "products in 16 bits; needs a GradScaler against underflow"
-                                  : "products in 16 bits; results differ in the third digit";
+    return is_fp16(to->precision) && to->mode == HR_PLAN_MODE_TRAIN
+               ? "products in 16 bits; needs a GradScaler against underflow"
+               : "products in 16 bits; results differ in the third digit";
 }
 
 static const char *optimizer_cost(hr_optimizer optimizer)
@@ -129,11 +137,6 @@ static const char *offload_cost(const hr_plan_settings *to)
     return "the step is the CPU's: it waits for gradients and weights to cross the slot; host "
            "memory "
            "must hold the state";
-}
-
-static bool is_of_transformers(const hr_plan_model *model)
-{
-    return model->shape.heads > 0;
 }
 
 static const char *batch_cost(const hr_plan_model *model, const hr_plan_settings *to)
@@ -187,36 +190,64 @@ const char *hr__change_cost(hr__arena *arena, hr__change change, const hr_plan_m
 
 /* ---- code ------------------------------------------------------------------------------------ */
 
-static const char *batch_code(hr__arena *arena, const hr_plan_settings *to)
+/* A model of transformers' computes its loss itself. */
+typedef struct pass_lines {
+    const char *batch, *output, *loss;
+} pass_lines;
+
+static pass_lines pass_of(const hr_plan_model *model)
 {
+    return is_of_transformers(model)
+               ? (pass_lines){"batch", "model(**batch)", "model(**batch).loss"}
+               : (pass_lines){"(inputs, labels)", "model(inputs)",
+                              "criterion(model(inputs), labels)"};
+}
+
+static const char *batch_code(hr__arena *arena, const hr_plan_model *model,
+                              const hr_plan_settings *to)
+{
+    const pass_lines pass = pass_of(model);
     if (to->mode != HR_PLAN_MODE_TRAIN)
         return keep(arena, "loader = DataLoader(dataset, batch_size=%" PRIu64 ")", to->batch);
     return keep(arena,
                 "# DataLoader(..., batch_size=%" PRIu64 ")\n"
-                "for i, batch in enumerate(loader):\n"
-                "    loss = model(**batch).loss / %" PRIu64 "\n"
+                "for i, %s in enumerate(loader):\n"
+                "    loss = %s / %" PRIu64 "\n"
                 "    loss.backward()\n"
                 "    if (i + 1) %% %" PRIu64 " == 0:\n"
                 "        optimizer.step()\n"
                 "        optimizer.zero_grad()",
-                to->batch, to->accumulation, to->accumulation);
+                to->batch, pass.batch, pass.loss, to->accumulation, to->accumulation);
 }
 
-static const char *precision_code(hr__arena *arena, const hr_plan_settings *to)
+static const char *precision_code(hr__arena *arena, const hr_plan_model *model,
+                                  const hr_plan_settings *to)
 {
+    const pass_lines pass = pass_of(model);
+    const char *type = is_fp16(to->precision) ? "float16" : "bfloat16";
+    bool is_training = to->mode == HR_PLAN_MODE_TRAIN;
     if (is_half(to->precision))
-        return keep(arena, "model = model.to(torch.%s)  # before the optimizer is made",
-                    is_fp16(to->precision) ? "float16" : "bfloat16");
+        return keep(arena, "model = model.to(torch.%s)%s", type,
+                    is_training ? "  # before the optimizer is made" : "");
+    if (!is_training)
+        return keep(arena,
+                    "with torch.autocast(\"cuda\", dtype=torch.%s):\n"
+                    "    output = %s",
+                    type, pass.output);
     if (is_fp16(to->precision))
-        return keep(arena, "scaler = torch.amp.GradScaler(\"cuda\")\n"
-                           "with torch.autocast(\"cuda\", dtype=torch.float16):\n"
-                           "    loss = model(**batch).loss\n"
-                           "scaler.scale(loss).backward()\n"
-                           "scaler.step(optimizer)\n"
-                           "scaler.update()");
-    return keep(arena, "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n"
-                       "    loss = model(**batch).loss\n"
-                       "loss.backward()  # outside of it");
+        return keep(arena,
+                    "scaler = torch.amp.GradScaler(\"cuda\")\n"
+                    "with torch.autocast(\"cuda\", dtype=torch.float16):\n"
+                    "    loss = %s\n"
+                    "scaler.scale(loss).backward()\n"
+                    "scaler.step(optimizer)\n"
+                    "scaler.update()",
+                    pass.loss);
+    return keep(arena,
+                "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n"
+                "    loss = %s\n"
+                "loss.backward()  # outside of it",
+                pass.loss);
 }
 
 static const char *optimizer_code(hr__arena *arena, hr_optimizer optimizer)
@@ -387,11 +418,11 @@ const char *hr__change_code(hr__arena *arena, hr__change change, const hr_plan_m
     case HR__CHANGE_LOSS:
         return loss_code(arena, model, to);
     case HR__CHANGE_PRECISION:
-        return precision_code(arena, to);
+        return precision_code(arena, model, to);
     case HR__CHANGE_OPTIMIZER:
         return optimizer_code(arena, to->optimizer);
     case HR__CHANGE_BATCH:
-        return batch_code(arena, to);
+        return batch_code(arena, model, to);
     case HR__CHANGE_CHECKPOINTING:
         return checkpointing_code(arena, model, to);
     case HR__CHANGE_SHARDING:

@@ -136,10 +136,12 @@ void hr__report_reserved(hr__report *out, const uint64_t reserved_bytes[3])
 static void say_error(hr__report *out, const hr_plan *plan)
 {
     const char *basis = plan->error_basis != NULL ? plan->error_basis : "";
+    const hr__text low = hr__percent_text(plan->error_low);
+    const hr__text high = hr__percent_text(plan->error_high);
+    bool is_one = strcmp(low.text, high.text) == 0;
     if (plan->has_error_band)
-        hr__report_fact(out, "error", "%s to %s where it was measured%s%s",
-                        hr__percent_text(plan->error_low).text,
-                        hr__percent_text(plan->error_high).text, basis[0] != '\0' ? ": " : "",
+        hr__report_fact(out, "error", "%s%s%s where it was measured%s%s", low.text,
+                        is_one ? "" : " to ", is_one ? "" : high.text, basis[0] != '\0' ? ": " : "",
                         basis);
     else
         hr__report_fact(out, "error", "not known: computed, not measured%s%s",
@@ -151,8 +153,8 @@ static void say_layers(hr__report *out, const hr_plan *plan)
     static const hr__column columns[] = {{"kept for backward", HR__COLUMN_NAME},
                                          {"bytes", HR__COLUMN_NUMBER}};
     hr__table table;
-    if (plan->layer_part_count == 0)
-        return;
+    if (plan->layer_part_count == 0 || plan->settings.mode == HR_PLAN_MODE_INFERENCE)
+        return; /* what inference has then is its result */
     hr__report_blank(out);
     hr__table_init(&table, columns, 2);
     for (size_t i = 0; i < plan->layer_part_count && i < out->form.most_rows; i++) {

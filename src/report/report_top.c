@@ -112,6 +112,7 @@ static void add_memory(hr__table *table, const hr_machine_row *row, const hr_job
     char line[LINE_BYTES] = "";
     uint64_t peak = value_of(row, HR_LIVE_PEAK_LIVE_BYTES);
     uint64_t largest = value_of(row, HR_LIVE_LARGEST_FREE_BYTES);
+    uint64_t pinned = value_of(row, HR_LIVE_PINNED_BYTES);
     if (peak != HR_LIVE_UNKNOWN)
         add_clause(line, "peak %.12s", hr__size_text(peak).text);
     if (figures->idle_bytes != HR_LIVE_UNKNOWN)
@@ -120,6 +121,8 @@ static void add_memory(hr__table *table, const hr_machine_row *row, const hr_job
         add_clause(line, "largest free %.12s", hr__size_text(largest).text);
     if (figures->unseen_bytes != HR_LIVE_UNKNOWN)
         add_clause(line, "unseen %.12s", hr__size_text(figures->unseen_bytes).text);
+    if (pinned != HR_LIVE_UNKNOWN && pinned != 0)
+        add_clause(line, "pinned %.12s", hr__size_text(pinned).text);
     add_line(table, line);
 }
 
@@ -129,6 +132,8 @@ static void add_rates(hr__table *table, const hr_job_figures *figures)
     if (isfinite(figures->allocations_per_second))
         add_clause(line, "%.20s allocations/s",
                    hr__count_text((uint64_t)(figures->allocations_per_second + 0.5)).text);
+    if (isfinite(figures->retries_per_second) && figures->retries_per_second > 0)
+        add_clause(line, "%.12s retries/s", hr__ratio_text(figures->retries_per_second).text);
     if (isfinite(figures->steps_per_second))
         add_clause(line, "%.12s steps/s", hr__ratio_text(figures->steps_per_second).text);
     if (isfinite(figures->input_wait_share))

@@ -9,7 +9,7 @@
  *   fragmentation   it is tight, and much of what is reserved was idle even at the peak, in pieces
  *   capped          it is tight, by a limit that is nearer than the end of the card
  *   outside         it is tight, and others hold a fifth of the card, less 1 GiB for a context
- *   healthy         else
+ *   healthy         else; a job that has run out of memory, and goes on, with a "but"
  *
  * Tight: less than a tenth of what the job can have is left to take, or a request has already run
  * out of memory, or was served only after the cache had been given back. What is not tight is told
@@ -437,11 +437,23 @@ static void conclude_tight(const job_case *judged, hr_verdict verdict)
             size_of(judged, judged->outside_bytes), size_of(judged, numbers->total_bytes), room);
 }
 
+/* What a healthy job has been through. */
+static const char *but_of(const job_case *judged)
+{
+    uint64_t failures = count_of(judged, HR_LIVE_OUT_OF_MEMORY);
+    if (failures != 0)
+        return hr__diagnosis_text(judged->draft, " But memory has run out %" PRIu64 " time%s.",
+                                  failures, failures == 1 ? "" : "s");
+    return count_of(judged, HR_LIVE_RETRIES) != 0 ? " But it has been close to its limit." : "";
+}
+
 /* "No leak: memory stays at 3.00 GiB. 20.00 GiB are left for it to grow." */
 static void conclude_healthy(const job_case *judged)
 {
     uint64_t end = judged->end_bytes, live = judged->numbers.allocated_bytes;
     size_t steps = judged->device->step_count;
+    const char *but = but_of(judged);
+    hr_confidence confidence = judged->outlook.confidence;
     bool is_short = steps < HR__TREND_FEWEST_POINTS;
     const char *seen = judged->draft->sentence, *room = "";
     if (is_short)
@@ -452,9 +464,12 @@ static void conclude_healthy(const job_case *judged)
     if (is_known(end) && is_known(live))
         room = hr__diagnosis_text(judged->draft, " %s are left for it to grow.",
                                   size_of(judged, less(end, live)));
-    hr__diagnosis_conclude(judged->draft, HR_VERDICT_HEALTHY,
-                           is_short ? HR_CONFIDENCE_LOW : judged->outlook.confidence, "%s%s", seen,
-                           room);
+    if (is_short)
+        confidence = HR_CONFIDENCE_LOW;
+    else if (but[0] != '\0' && confidence == HR_CONFIDENCE_HIGH)
+        confidence = HR_CONFIDENCE_MEDIUM;
+    hr__diagnosis_conclude(judged->draft, HR_VERDICT_HEALTHY, confidence, "%s%s%s", seen, room,
+                           but);
 }
 
 static void conclude(job_case *judged)
@@ -509,6 +524,12 @@ static hr_status judge(job_case *judged)
     }
     name_other_devices(judged);
     note_numbers(judged);
+    if (judged->device->step_count == 0 && !is_known(judged->numbers.allocated_bytes) &&
+        !is_known(judged->numbers.reserved_bytes)) {
+        hr__diagnosis_conclude(judged->draft, HR_VERDICT_UNKNOWN, HR_CONFIDENCE_LOW,
+                               "The job has told nothing of its memory yet.");
+        return HR_OK;
+    }
     if (judged->device->step_count != 0)
         HR__TRY(judge_steps(judged));
     judged->draft->numbers = judged->numbers;

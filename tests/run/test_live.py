@@ -145,14 +145,13 @@ class Page(LiveCase):
         self.until_device(allocations=3)
         self.finish(process)
 
-    def test_of_a_killed_program_nothing_is_left_once_somebody_looks(self):
+    def test_of_a_killed_program_nothing_is_left(self):
         process = self.begin_python(BEGIN + "torch._C.allocate(1)\n")
         (job,) = self.jobs()
         os.kill(job["process"], signal.SIGKILL)
         process.communicate(timeout=LIMIT_SECONDS)
         self.assertEqual(process.returncode, 128 + signal.SIGKILL)
-        self.assertEqual(len(list(self.pages.iterdir())), 1)
-        self.assertEqual((self.jobs(), list(self.pages.iterdir())), ([], []))
+        self.assertEqual(list(self.pages.iterdir()), [])
 
     def test_a_device_that_the_program_does_not_use_stays_untouched(self):
         process = self.begin_python(

@@ -143,6 +143,10 @@ class Once(TopCase):
         self.assertEqual(result.stderr,
                          f"headroom top: process {one.pid} has no page of headroom's and is on no "
                          f"GPU; there are: {other.pid} two.py\n")
+        self.end(other)
+        self.assertEqual(self.top(str(one.pid)).stderr,
+                         f"headroom top: process {one.pid} has no page of headroom's and is on no "
+                         "GPU; there is none\n")
 
     def test_a_folder_that_is_not_there_is_an_error(self) -> None:
         self.environment["HEADROOM_LIVE_DIR"] = str(self.here / "nowhere")
@@ -232,7 +236,7 @@ class Screen(TopCase):
         jobs = [self.job("program=train.py", "rank=0", H200, f"live_bytes={41 * GIB}",
                          f"reserved_bytes={53 * GIB}", f"device_free_bytes={9 * GIB}", "steps=10",
                          "step_nanoseconds=4120000000", "input_wait_nanoseconds=2000000000",
-                         "loader_workers=2", "loader_pins=0"),
+                         "loader_workers=1", "loader_pins=0"),
                 self.job("program=leaky.py", H200, f"live_bytes={9 * GIB}",
                          f"reserved_bytes={10 * GIB}", f"device_free_bytes={9 * GIB}",
                          f"steps=300:{6 * GIB}:{10 << 20}"),
@@ -291,7 +295,7 @@ class Screen(TopCase):
         tmux.keys("Enter")
         screen = tmux.wait(f"train.py  process {jobs[0].pid}  rank 0  GPU 0 NVIDIA H200", "Esc Back")
         for fact in ("live           41.0G", "unseen         1.00G", "input wait     49% of a step",
-                     "data loader    2 workers, not pinned"):
+                     "data loader    1 worker, not pinned"):
             self.assertIn(fact, screen)
         tmux.keys("h")
         tmux.wait("keys", "columns", "sort by the next column")

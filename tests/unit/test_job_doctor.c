@@ -208,13 +208,40 @@ static void errors_that_were_caught_and_retries_are_findings(void **state)
     hr_diagnosis *found = diagnose_on(&made, 0);
     assert_string_equal(finding_of(found, "near-limit")->title,
                         "1 request had to wait until the allocator had given its cache back.");
+    assert_non_null(strstr(found->sentence, "to grow. But it has been close to its limit."));
     hr_diagnosis_free(found);
     made.devices[0].values[HR_LIVE_OUT_OF_MEMORY] = 3;
     found = diagnose_on(&made, 0);
     assert_int_equal(found->error_count, 3);
     assert_string_equal(finding_of(found, "near-limit")->title,
                         "Memory has run out 3 times, and the job went on.");
+    assert_non_null(strstr(found->sentence, "to grow. But memory has run out 3 times."));
+    assert_int_equal(found->confidence, HR_CONFIDENCE_LOW); /* there are no steps */
     hr_diagnosis_free(found);
+    make_leak(&made, 0, 0);
+    made.devices[0].values[HR_LIVE_OUT_OF_MEMORY] = 1;
+    found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, HR_VERDICT_HEALTHY);
+    assert_int_equal(found->confidence, HR_CONFIDENCE_MEDIUM);
+    assert_non_null(strstr(found->sentence, "to grow. But memory has run out 1 time."));
+    hr_diagnosis_free(found);
+}
+
+static void of_a_page_without_numbers_nothing_is_claimed(void **state)
+{
+    (void)state;
+    made_job made;
+    make_job(&made);
+    put_numbers(&made, 0, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN);
+    hr_diagnosis *found = diagnose_on(&made, 0);
+    assert_int_equal(found->verdict, HR_VERDICT_UNKNOWN);
+    assert_string_equal(found->sentence, "The job has told nothing of its memory yet.");
+    hr_diagnosis_free(found);
+    put_numbers(&made, 0, HR_UNKNOWN, GIB, HR_UNKNOWN);
+    assert_int_equal(verdict_of(&made), HR_VERDICT_HEALTHY);
+    put_numbers(&made, 0, HR_UNKNOWN, HR_UNKNOWN, HR_UNKNOWN);
+    make_leak(&made, 0, 10 * MIB);
+    assert_int_equal(verdict_of(&made), HR_VERDICT_LEAK);
 }
 
 static void more_than_a_fifth_of_the_time_spent_waiting_is_input_bound(void **state)
@@ -350,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_limit_that_is_nearly_reached_is_capped),
         cmocka_unit_test(a_card_that_is_too_small_for_the_peak_is_said),
         cmocka_unit_test(errors_that_were_caught_and_retries_are_findings),
+        cmocka_unit_test(of_a_page_without_numbers_nothing_is_claimed),
         cmocka_unit_test(more_than_a_fifth_of_the_time_spent_waiting_is_input_bound),
         cmocka_unit_test(of_several_devices_the_worst_is_judged_and_the_others_are_named),
         cmocka_unit_test(a_job_without_a_device_is_unknown),

@@ -410,6 +410,62 @@ static void the_code_of_a_loss_in_chunks_is_the_models_own(void **state)
     }
 }
 
+/* What must be in the code of a change, and what must not. */
+static void code_has(hr__change change, const char *name, const hr_plan_settings *to,
+                     const char *words, const char *others)
+{
+    hr_plan_model *model = open_model(name);
+    hr__arena arena;
+    hr__arena_init(&arena, 1 << 20);
+    const char *code = hr__change_code(&arena, change, model, to);
+    assert_non_null(code);
+    assert_non_null(strstr(code, words));
+    assert_null(strstr(code, others));
+    hr__arena_deinit(&arena);
+    hr_plan_model_close(model);
+}
+
+static void the_code_of_a_loss_is_that_of_transformers_or_the_readers_own(void **state)
+{
+    (void)state;
+    static const char *const transformers = "loss = model(**batch).loss",
+                             *const own = "loss = criterion(model(inputs), labels)";
+    static const hr_precision precisions[] = {HR_PRECISION_AMP_BF16, HR_PRECISION_AMP_FP16};
+    hr_plan_settings to = {.batch = 4, .accumulation = 8};
+    code_has(HR__CHANGE_BATCH, "gpt2", &to, "for i, batch in", own);
+    code_has(HR__CHANGE_BATCH, "gpt2", &to, "loss = model(**batch).loss / 8", own);
+    code_has(HR__CHANGE_BATCH, "resnet50", &to, "for i, (inputs, labels) in", transformers);
+    code_has(HR__CHANGE_BATCH, "resnet50", &to, "criterion(model(inputs), labels) / 8",
+             transformers);
+    for (size_t i = 0; i < 2; i++) {
+        to.precision = precisions[i];
+        code_has(HR__CHANGE_PRECISION, "gpt2", &to, transformers, own);
+        code_has(HR__CHANGE_PRECISION, "resnet50", &to, own, transformers);
+    }
+}
+
+static void outside_of_training_no_words_are_of_training(void **state)
+{
+    (void)state;
+    hr_plan_settings to = {.mode = HR_PLAN_MODE_INFERENCE};
+    hr_plan_model *model = open_model("gpt2");
+    hr__arena arena;
+    hr__arena_init(&arena, 1 << 20);
+    for (hr_precision precision = 0; precision < HR_PRECISION_COUNT; precision++) {
+        to.precision = precision;
+        const char *cost = hr__change_cost(&arena, HR__CHANGE_PRECISION, model, &to);
+        assert_null(strstr(cost, "gradients"));
+        assert_null(strstr(cost, "GradScaler"));
+        code_has(HR__CHANGE_PRECISION, "gpt2", &to, "torch.", "optimizer");
+        code_has(HR__CHANGE_PRECISION, "gpt2", &to, "torch.", "backward");
+    }
+    to.precision = HR_PRECISION_AMP_FP16;
+    code_has(HR__CHANGE_PRECISION, "resnet50", &to, "dtype=torch.float16", "bfloat16");
+    code_has(HR__CHANGE_PRECISION, "resnet50", &to, "output = model(inputs)", "loss");
+    hr__arena_deinit(&arena);
+    hr_plan_model_close(model);
+}
+
 static void the_largest_batch_fits_and_one_more_does_not(void **state)
 {
     (void)state;
@@ -570,6 +626,8 @@ int main(void)
         cmocka_unit_test(every_stage_of_zero_is_offered_where_it_helps),
         cmocka_unit_test(a_long_loss_is_cut_whatever_the_family),
         cmocka_unit_test(the_code_of_a_loss_in_chunks_is_the_models_own),
+        cmocka_unit_test(the_code_of_a_loss_is_that_of_transformers_or_the_readers_own),
+        cmocka_unit_test(outside_of_training_no_words_are_of_training),
         cmocka_unit_test(the_largest_batch_fits_and_one_more_does_not),
         cmocka_unit_test(without_a_card_the_choices_need_less_and_less),
         cmocka_unit_test(a_card_without_bfloat16_is_offered_none),

@@ -313,6 +313,30 @@ static void every_refused_allocation_is_a_status(void **state)
     hr_test_sweep_host_memory(report_all, NULL);
 }
 
+static void one_measured_case_is_one_figure(void **state)
+{
+    (void)state;
+    hr_plan plan = sample;
+    plan.error_low = plan.error_high;
+    text_of(&plan, NULL);
+    assert_true(report_capture_has(&captured, " 0.3 % where it was measured: 9 cases"));
+    assert_false(report_capture_has(&captured, "% to "));
+}
+
+static void inference_keeps_nothing_for_a_backward_pass(void **state)
+{
+    (void)state;
+    hr_plan plan = sample;
+    text_of(&plan, NULL);
+    assert_true(report_capture_has(&captured, "kept for backward"));
+    plan.settings.mode = HR_PLAN_MODE_KEEP_GRAPH;
+    text_of(&plan, NULL);
+    assert_true(report_capture_has(&captured, "kept for backward"));
+    plan.settings.mode = HR_PLAN_MODE_INFERENCE;
+    text_of(&plan, NULL);
+    assert_false(report_capture_has(&captured, "kept for backward"));
+}
+
 static void nothing_is_no_plan(void **state)
 {
     const hr_output output = report_capture_begin(&captured);
@@ -335,6 +359,8 @@ int main(void)
         cmocka_unit_test(json_is_null_where_nothing_is_known),
         cmocka_unit_test(what_is_built_in_is_listed_as_text_and_json),
         cmocka_unit_test(every_refused_allocation_is_a_status),
+        cmocka_unit_test(one_measured_case_is_one_figure),
+        cmocka_unit_test(inference_keeps_nothing_for_a_backward_pass),
         cmocka_unit_test(nothing_is_no_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,23 @@ static void text_has_the_gpu_the_job_and_what_is_to_be_said(void **state)
     assert_true(report_capture_width(&captured) <= 80);
 }
 
+static void text_has_pinned_memory_and_retries_where_there_are_some(void **state)
+{
+    (void)state;
+    uint64_t *values = now.device.values;
+    values[HR_LIVE_PINNED_BYTES] = values[HR_LIVE_RETRIES] = before.device.values[HR_LIVE_RETRIES] =
+        0;
+    assert_null(strstr(report(NULL, 0), "pinned 0"));
+    assert_null(strstr(report(NULL, 0), "retries"));
+    values[HR_LIVE_PEAK_LIVE_BYTES] = values[HR_LIVE_PINNED_BYTES] = UINT64_C(3) << 30;
+    values[HR_LIVE_LARGEST_FREE_BYTES] = 1 << 20;
+    values[HR_LIVE_RETRIES] = 3;
+    (void)report(NULL, 0);
+    assert_true(report_capture_has(&captured, "pinned 3.00 GiB\n"));
+    assert_true(report_capture_has(&captured, "1.50 retries/s"));
+    assert_true(report_capture_width(&captured) <= 80);
+}
+
 static void only_the_process_that_was_asked_for_is_told(void **state)
 {
     (void)state;
@@ -253,6 +270,7 @@ int main(void)
 #define OF_MACHINE(test) cmocka_unit_test_setup(test, make_machine)
     const struct CMUnitTest tests[] = {
         OF_MACHINE(text_has_the_gpu_the_job_and_what_is_to_be_said),
+        OF_MACHINE(text_has_pinned_memory_and_retries_where_there_are_some),
         OF_MACHINE(only_the_process_that_was_asked_for_is_told),
         OF_MACHINE(jobs_without_a_gpu_have_a_heading),
         OF_MACHINE(a_machine_with_nothing_says_so),
