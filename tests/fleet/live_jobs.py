@@ -1,4 +1,4 @@
-"""live_jobs.py - jobs that tell what a test wants (live_job.c), and those who serve their metrics.
+"""live_jobs.py - jobs that say what a test wants (tests/support/live_job), and who serves their metrics.
 
 Pages are in a private folder. Nothing depends on time: tests wait for what must happen, and the limit
 is for what never does. main() reads PROGRAM LIVE_JOB [unittest arguments].
@@ -48,18 +48,15 @@ class Job:
         case.addCleanup(self.close)
         self.case = case
 
-    def tell(self, *orders) -> "Job":
-        for order in orders:
-            self.process.stdin.write(order if isinstance(order, bytes) else order.encode())
-            self.process.stdin.write(b"\n")
-            self.process.stdin.flush()
-            self.case.assertEqual(self.process.stdout.readline(), b"ok\n", order)
+    def tell(self, *words) -> "Job":
+        line = b"\t".join(word if isinstance(word, bytes) else word.encode() for word in words)
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+        self.case.assertEqual(self.process.stdout.readline(), b"ready\n", words)
         return self
 
     def leak(self, step_count: int = 40, per_step: int = 1 << 20) -> "Job":
-        for step in range(1, step_count + 1):
-            self.tell(f"step 0 {step} {GIB + step * per_step} {2 * GIB}")
-        return self
+        return self.tell(f"steps={step_count}:{GIB + per_step}:{per_step}:{2 * GIB}")
 
     def end(self) -> int:
         self.process.stdin.close()

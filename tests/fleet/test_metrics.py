@@ -23,8 +23,8 @@ F_OFD_SETLK = 37
 class Telling(FleetCase):
     def test_the_values_of_a_job_are_told_with_who_it_is(self):
         job = self.job(RANK="3", LOCAL_RANK="1", WORLD_SIZE="8", SLURM_JOB_ID="77")
-        job.tell("program train.py", "allocator pytorch", "name 1 NVIDIA H200",
-                 f"put 1 live_bytes={GIB} retries=4 step_nanoseconds=1500000001 loader_pins=0")
+        job.tell("program=train.py", "allocator=pytorch", "device=1:NVIDIA H200", f"live_bytes={GIB}",
+                 "retries=4", "step_nanoseconds=1500000001", "loader_pins=0")
         found = samples(self.exporter().scrape())
         who = {"pid": str(job.process.pid), "rank": "3", "job_id": "77", "program": "train.py",
                "allocator": "pytorch"}
@@ -45,9 +45,9 @@ class Telling(FleetCase):
         names = (b'a "quoted" \\ one', b"{}=,#", b"\xff\xfe broken \xc3", b"\x1b[31mred\x7f\r", b"\xe2\x82\xac")
         for rank, name in enumerate(names):
             job = self.job(RANK=str(rank))
-            job.tell(b"program " + name, b"job " + name, b"allocator " + name, b"name 0 " + name,
-                     f"put 0 live_bytes={GIB} reserved_bytes={2 * GIB} device_free_bytes={GIB} "
-                     "driver_nanoseconds=5 steps=40").leak()
+            job.tell(b"program=" + name, b"job=" + name, b"allocator=" + name, b"device=0:" + name,
+                     f"live_bytes={GIB}", f"reserved_bytes={2 * GIB}", f"device_free_bytes={GIB}",
+                     "driver_nanoseconds=5", "steps=40").leak()
         text = self.exporter().scrape()
         self.promtool("check", "metrics", input=text)
         self.assertFalse(re.search(r"[\x00-\x09\x0b-\x1f\x7f]", text))
@@ -59,7 +59,7 @@ class Telling(FleetCase):
 
     def test_a_leak_is_told_with_the_steps_that_are_left(self):
         job = self.job()
-        job.tell(f"put 0 live_bytes={GIB} reserved_bytes={2 * GIB} device_free_bytes={GIB}")
+        job.tell(f"live_bytes={GIB}", f"reserved_bytes={2 * GIB}", f"device_free_bytes={GIB}")
         job.leak(per_step=1 << 20)
         found = {name: value for name, _, value in samples(self.exporter().scrape())}
         self.assertEqual(found["headroom_room_bytes"], str(2 * GIB))
@@ -74,7 +74,7 @@ class Telling(FleetCase):
     def test_a_job_that_is_killed_is_gone_and_its_page_with_it(self):
         job, other = self.job(), self.job()
         for one in job, other:
-            one.tell("put 0 live_bytes=1")
+            one.tell("live_bytes=1")
         server = self.exporter()
         self.assertEqual(server.scrape().count("headroom_live_bytes{"), 2)
         job.process.kill()
@@ -86,7 +86,7 @@ class Telling(FleetCase):
         self.assertEqual(len(list(self.pages.iterdir())), 1)
 
     def test_a_page_of_another_version_is_counted_and_the_others_are_told(self):
-        job = self.job().tell("put 0 live_bytes=1")
+        job = self.job().tell("live_bytes=1")
         (page,) = self.pages.iterdir()
         newer = self.pages / (page.name + "0")
         newer.write_bytes(page.read_bytes())
@@ -102,7 +102,7 @@ class Telling(FleetCase):
         self.assertIn(f'headroom_live_bytes{{pid="{job.process.pid}"', text)
 
     def test_two_pages_of_one_number_are_told_apart(self):
-        self.job().tell("put 0 live_bytes=1")
+        self.job().tell("live_bytes=1")
         (page,) = self.pages.iterdir()
         twin = self.pages / (page.name + "0")
         twin.write_bytes(page.read_bytes())
@@ -120,7 +120,7 @@ class Telling(FleetCase):
             scrapes = [pool.submit(server.scrape) for _ in range(24)]
             jobs = [self.job(RANK=str(rank)) for rank in range(64)]
             for job in jobs:
-                job.tell("put 0 live_bytes=1")
+                job.tell("live_bytes=1")
             for job in jobs[:8]:
                 job.process.kill()
             for scrape in scrapes:
@@ -176,7 +176,7 @@ class Serving(FleetCase):
                                r"headroom exporter: serving until Ctrl-C\n\Z")
 
     def test_one_who_does_not_read_does_not_stop_the_others(self):
-        self.job().tell("put 0 live_bytes=1")
+        self.job().tell("live_bytes=1")
         server = self.exporter()
         with socket.create_connection((server.host, server.port)) as silent, \
                 socket.create_connection((server.host, server.port)) as slow:
@@ -218,8 +218,8 @@ class Serving(FleetCase):
 
 class Running(FleetCase):
     def test_a_run_tells_of_its_own_processes_alone(self):
-        stranger = self.job().tell("put 0 live_bytes=1")
-        job = self.run_job(RANK="5").tell("put 0 live_bytes=2")
+        stranger = self.job().tell("live_bytes=1")
+        job = self.run_job(RANK="5").tell("live_bytes=2")
         found = samples(job.server.scrape())
         self.assertEqual([(labels["rank"], value) for name, labels, value in found
                           if name == "headroom_live_bytes"], [("5", "2")])
@@ -230,7 +230,7 @@ class Running(FleetCase):
     def test_a_folder_with_a_long_name_makes_no_difference(self):
         runtime = self.folder / ("x" * 20)
         runtime.mkdir()
-        job = self.run_job(XDG_RUNTIME_DIR=str(runtime)).tell("put 0 live_bytes=2")
+        job = self.run_job(XDG_RUNTIME_DIR=str(runtime)).tell("live_bytes=2")
         self.assertIn("headroom_live_bytes{", job.server.scrape())
 
     def test_the_exit_status_is_the_commands(self):
@@ -284,7 +284,7 @@ class Running(FleetCase):
                           result.stderr)
 
     def test_a_job_that_is_killed_while_it_is_asked_about_ends_as_it_would_have(self):
-        job = self.run_job().tell("put 0 live_bytes=2")
+        job = self.run_job().tell("live_bytes=2")
         pid = int(samples(job.server.scrape())[-1][1]["pid"])
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             scrapes = [pool.submit(self.try_to_scrape, job.server) for _ in range(40)]

@@ -60,7 +60,7 @@ def written_queries() -> list:
     return re.findall(r"^# .*\n(.*headroom_.*)$", text, re.M)
 
 
-def counted(step: int) -> str:
+def counted(step: int) -> list:
     """All that a job can tell, at some step: a leak, retries, a loader that is too slow."""
     live = GIB + step * (1 << 20)
     values = {
@@ -72,7 +72,7 @@ def counted(step: int) -> str:
         "step_nanoseconds": 10**8 * step, "input_wait_nanoseconds": 5 * 10**7 * step,
         "loader_workers": 1, "loader_pins": 0, "copied_bytes": step, "spilled_bytes": 1 << 20,
         "spills": step}
-    return "put 0 " + " ".join(f"{name}={value}" for name, value in values.items())
+    return [f"{name}={value}" for name, value in values.items()]
 
 
 class Prometheus:
@@ -165,7 +165,7 @@ class Scraping(FleetCase):
     def test_a_running_job_is_scraped_and_every_query_has_an_answer(self):
         exporter = self.exporter("127.0.0.1:0")
         job = self.run_job(RANK="3", SLURM_JOB_ID="77", WORLD_SIZE="8")
-        job.tell("program train.py", "allocator pytorch", "name 0 NVIDIA H200", counted(1)).leak()
+        job.tell("program=train.py", "allocator=pytorch", "device=0:NVIDIA H200", *counted(1)).leak()
         run = job.server
         prometheus = Prometheus(self, [f"127.0.0.1:{exporter.port}", f"127.0.0.1:{run.port}"])
         rules = prometheus.get("rules")["groups"][0]["rules"]
@@ -183,7 +183,7 @@ class Scraping(FleetCase):
         def is_answered() -> bool:
             nonlocal step
             step += 1
-            job.tell(counted(step), f"step 0 {step} {GIB + step * (1 << 20)} {2 * GIB}")
+            job.tell(*counted(step), f"steps=1:{GIB + step * (1 << 20)}:0:{2 * GIB}")
             for name, query in list(waiting.items()):
                 if any(is_number(sample["value"][1]) for sample in prometheus.ask(query)):
                     del waiting[name]

@@ -94,7 +94,7 @@ MUTANTS = [
      "    merged->node.left = (hr__tree_node *)(void *)engine->retired;\n    engine->retired = merged;",
      "    hr__block_give_back(&engine->base.records, merged);"),
     ("a failed map is undone", "paged_handles.c",
-     "if (status == HR_OK || table->unmap(context, address, size_bytes) == HR_OK)",
+     "if (status == HR_OK || hr__driver_unmap(&engine->base.owner, address, size_bytes) == HR_OK)",
      "if (status == HR_OK || address != 0)"),
     ("a move leaves its old home", "paged_books.c",
      "    hr__engine_count_held(&engine->base, lane->shelf, -(int64_t)size_bytes);", ""),

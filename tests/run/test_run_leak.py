@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """test_run_leak.py PROGRAM LIVE_JOB [unittest arguments] - the leak guard of `headroom run`.
 
-The job is leaking_job.c, which has a page whose steps grow and answers as Python would when it is asked
-for a snapshot. A guard looks once a second: so all runs are started at once, and each test looks at
+The job is live_job (tests/support), which has a page whose steps grow and answers as Python would when it
+is asked for a snapshot. A guard looks once a second: so all runs are started at once, and each test looks at
 one of them. A method's name is the sentence that is true when it passes.
 """
 import os
@@ -22,8 +22,10 @@ PROGRAM = LIVE_JOB = ""
 LIMIT_SECONDS = 100  # for what hangs
 
 GIB = 1 << 30
-LEAK = (f"live_bytes={4 * GIB} reserved_bytes={6 * GIB} device_total_bytes={24 * GIB} "
-        f"device_free_bytes={17 * GIB} made=400 grow={10 << 20} until=end ")
+GROWTH = 10 << 20
+LEAK = (f"program=train.py reserved_bytes={6 * GIB} device_total_bytes={24 * GIB} "
+        f"device_free_bytes={17 * GIB} steps=400:{4 * GIB}:{GROWTH}:{6 * GIB} "
+        f"live_bytes={4 * GIB + 399 * GROWTH} until=end ")
 WARNING = (r"headroom: a leak: process (\d+)(.*): GPU 0's memory grows by 10\.00 MiB per step; "
            r"memory runs out at about step 1947, in about \d+ \w+")
 LINE = "headroom: what grows is allocated at doctor_leaks.py:254 score_of"

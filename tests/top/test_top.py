@@ -44,7 +44,7 @@ class TopCase(unittest.TestCase):
         return job
 
     def tell(self, job: subprocess.Popen, *words: str) -> None:
-        job.stdin.write(" ".join(words) + "\n")
+        job.stdin.write("\t".join(words) + "\n")
         job.stdin.flush()
         self.assertEqual(job.stdout.readline(), "ready\n")
 
