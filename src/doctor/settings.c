@@ -83,7 +83,8 @@ static hr_status run(trial *all, const hr__replay_work *work, const char *conf,
 {
     hr_replay_result free_run = {.policy = NULL}, held_run = {.policy = NULL};
     hr__tried_setting tried = {.conf = conf, .kind = (uint8_t)kind};
-    const hr__replay_setting setting = {kind == HR__SETTING_HEADROOM ? "headroom" : NULL, conf};
+    const hr__replay_setting setting = {.engine = kind == HR__SETTING_HEADROOM ? "headroom" : NULL,
+                                        .conf = conf};
     HR__TRY(hr__replay_run(work, setting, hr__card_without_end(), false, NULL, &free_run));
     tried.peak_reserved_bytes = free_run.peak_reserved_bytes;
     tried.device_ns = free_run.device_ns;
