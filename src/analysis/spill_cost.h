@@ -11,5 +11,6 @@ uint64_t hr__spill_touch_ns(uint64_t bytes);
 
 /* In words, for those who are told it. */
 #define HR__SPILL_COST_WORDS "each spilled block is taken to be read and written once a step"
+#define HR__SPILL_COST_IF "what is spilled is read and written once"
 
 #endif /* HR_ANALYSIS_SPILL_COST_H */
