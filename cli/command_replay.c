@@ -132,7 +132,7 @@ int command_replay(int argc, char **argv)
 {
     static replay_order order; /* large for a stack */
     static argument_values confs;
-    const char *policies = NULL, *card = NULL, *empty_cache = NULL, *device = NULL;
+    const char *policies = NULL, *card = NULL, *empty_cache = NULL, *device = NULL, *spill = NULL;
     const argument_option options[] = {
         {.name = "card", .value = &card},
         {.name = "conf", .values = &confs},
@@ -141,6 +141,7 @@ int command_replay(int argc, char **argv)
         {.name = "json", .is_given = &order.has_json},
         {.name = "policy", .value = &policies},
         {.name = "smallest-card", .is_given = &order.options.find_smallest_card},
+        {.name = "spill", .value = &spill},
         {.name = "torch", .value = &order.options.torch_version},
     };
     int first_operand = 0;
@@ -153,7 +154,9 @@ int command_replay(int argc, char **argv)
         !read_empty_cache(&order, argv[0], empty_cache) ||
         !recording_command_read_device(argv[0], device, &order.options.device) ||
         (card != NULL &&
-         !recording_command_read_size(argv[0], "card", card, &order.options.card_bytes)))
+         !recording_command_read_size(argv[0], "card", card, &order.options.card_bytes)) ||
+        (spill != NULL &&
+         !recording_command_read_size(argv[0], "spill", spill, &order.options.spill_bytes)))
         return EXIT_WRONG_USAGE;
     add_confs(&order, &confs);
     order.options.runs = order.options.run_count > 0 ? order.runs : NULL;

@@ -153,6 +153,8 @@ static const command commands[] = {
                  "  --conf STRING     as PYTORCH_CUDA_ALLOC_CONF; may be repeated\n"
                  "  --card SIZE       what the card has for PyTorch, such as 24GiB\n"
                  "  --smallest-card   also find the smallest card on which each run completes\n"
+                 "  --spill SIZE      let live memory go to so much host memory rather than fail:\n"
+                 "                    how much would move, how often, what a step would cost\n"
                  "  --empty-cache W   call empty_cache() at every step, phase, or N-th step; or\n"
                  "                    never: leave out the calls that were recorded\n"
                  "  --torch VERSION   by the rules of that version, such as 2.4\n"

@@ -64,7 +64,7 @@ _headroom() {
         --model --offload --optimizer --precision --qlora --seq --seq-now --step --top --without-loss --write-trace
         --zero' ;;
     replay) options='--card --conf --device --empty-cache --help --json --policy
-        --smallest-card --torch' ;;
+        --smallest-card --spill --torch' ;;
     report) options='--help --json --output --top --torch' ;;
     run) options='--allocator --help --history --metrics --on-leak --record --spill' ;;
     stats) options='--help --json --no-summary --stacks --top --torch' ;;

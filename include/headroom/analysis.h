@@ -246,6 +246,12 @@ typedef struct hr_replay_options {
     uint64_t empty_cache_every; /* of STEPS; 0 = 1 */
     hr_progress progress;
     void *progress_context;
+
+    /* hr_pool_options.spill_bytes: so much host memory may live memory go to, rather than that a
+     * request fails. Only with "headroom...", which alone is run then if `runs` is NULL. Steps are
+     * marked and an optimizer's state is advised as cold where the recording shows them; safe
+     * points are granted. 0 = none. */
+    uint64_t spill_bytes;
 } hr_replay_options;
 
 /* Numbers of driver calls, by kind. */
@@ -286,6 +292,20 @@ typedef struct hr_replay_result {
      * went to other pages, at safe points that are taken for granted. */
     uint64_t moved_bytes;
     uint64_t copied_bytes;
+
+    /* With spill_bytes: live memory that went to the host's. It counts as reserved all the same. */
+    uint64_t peak_spilled_bytes; /* the most at once */
+    uint64_t spills;             /* times memory left the device */
+    uint64_t all_spilled_bytes;  /* that left, all times together */
+    uint64_t returns;            /* times memory came back */
+    uint64_t returned_bytes;     /* that came back, all times together */
+    uint64_t peak_host_bytes;    /* host memory held for it, in use or ready */
+    uint64_t spill_wait_ns;      /* moving it, by the measured cost of each call */
+
+    /* By how much a step takes longer, on average from the step on in which memory first left: to
+     * read and write what was spilled in it once, over the bus as measured, and `spill_wait_ns`
+     * spread over those steps. HR_UNKNOWN: no spill_bytes, or no step ended after. */
+    uint64_t step_cost_ns;
 } hr_replay_result;
 
 typedef struct hr_replay_report {
@@ -295,6 +315,7 @@ typedef struct hr_replay_report {
     uint64_t peak_live_event;
     uint64_t recorded_oom_event; /* HR_UNKNOWN = none */
     uint64_t step_count;
+    uint64_t spill_bytes;            /* of the options */
     const hr_replay_result *results; /* in the order of the runs */
     size_t result_count;
     const char *const *notes; /* what was concluded or left out: a cut ring, several devices ... */
@@ -303,7 +324,7 @@ typedef struct hr_replay_report {
 
 /* HR_ERR_CORRUPT_FILE  the recording has no trace
  * HR_ERR_BAD_SETTING   a conf cannot be used; hr_last_error() names it
- * HR_ERR_INVALID_ARGUMENT  unknown policy, version or device
+ * HR_ERR_INVALID_ARGUMENT  unknown policy, version or device; spill_bytes and a policy of PyTorch's
  * HR_ERR_UNSUPPORTED   empty_cache by steps or phases, and none were found */
 HR_API HR_MUST_CHECK hr_status hr_recording_replay(const hr_recording *recording,
                                                    const hr_replay_options *options,

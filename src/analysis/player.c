@@ -21,7 +21,11 @@
  * Engine torch has no such events, and is played in one go.
  *
  * Safe points, for engines that copy live data, are always granted: a replay has no kernels that
- * could be in the way. */
+ * could be in the way.
+ *
+ * What a spill costs is taken from the simulated device's own count, between the beginning and the
+ * end of its safe point: the pool measures by the clock of the machine that replays, which says
+ * nothing. All host memory is made when it is needed, none ahead. */
 #include "analysis/player.h"
 
 #include <string.h>
@@ -88,13 +92,28 @@ static hr_status make_unsplit_pools(hr__player *player, const bool *is_unsplit)
 
 static bool grant_safe_point(void *context)
 {
-    (void)context;
+    hr__player *player = context;
+    player->spill.moment_ns = *player->elapsed_ns;
     return true;
 }
 
 static void end_safe_point(void *context)
 {
-    (void)context;
+    hr__player *player = context;
+    player->spill.moment_ns = *player->elapsed_ns - player->spill.moment_ns;
+}
+
+/* Called after the end of the safe point in which it happened. */
+static void note_spill(void *context, const hr_spill_report *report)
+{
+    hr__player *player = context;
+    hr__player_spill *spill = &player->spill;
+    hr_paged_stats paged = {.struct_size = sizeof paged};
+    spill->has_begun = true;
+    spill->wait_ns += spill->moment_ns;
+    spill->most_in_step_bytes = hr__max_u64(spill->most_in_step_bytes, report->spilled_bytes);
+    if (hr_pool_get_paged_stats(player->pool, &paged) == HR_OK) /* of this engine it cannot fail */
+        spill->peak_host_bytes = hr__max_u64(spill->peak_host_bytes, paged.host_handle_bytes);
 }
 
 static hr_status make_pool(hr__player *player, const hr__player_options *options)
@@ -104,7 +123,9 @@ static hr_status make_pool(hr__player *player, const hr__player_options *options
         .engine = options->engine,
         .conf = options->conf,
         .torch_version = options->torch_version,
-        .safe_point = {.enter = grant_safe_point, .leave = end_safe_point},
+        .safe_point = {.enter = grant_safe_point, .leave = end_safe_point, .context = player},
+        .spill_bytes = options->spill_bytes,
+        .spill_listener = {.context = player, .moved = note_spill},
         .is_unlisted = true,
     };
     HR__TRY(hr_pool_create(player->device, &pool_options, &player->pool));
@@ -114,6 +135,7 @@ static hr_status make_pool(hr__player *player, const hr__player_options *options
     player->has_sink = options->sink != NULL;
     player->trims_alone = options->trims_alone || options->skips_empty_cache;
     player->skips_empty_cache = options->skips_empty_cache;
+    player->is_cold = options->spill_bytes != 0 ? options->is_cold : NULL;
     if (player->has_sink)
         HR__TRY(hr_pool_set_sink(player->pool, options->sink));
     return make_unsplit_pools(player, options->is_unsplit);
@@ -287,6 +309,23 @@ hr_status hr__player_trim(hr__player *player)
     return status;
 }
 
+hr_status hr__player_mark_step(hr__player *player)
+{
+    hr__player_spill *spill = &player->spill;
+    hr_paged_stats paged = {.struct_size = sizeof paged};
+    uint64_t before_ns = *player->elapsed_ns;
+    if (spill->has_begun) { /* in the step that ended, or one before */
+        spill->sum_over_step_bytes += spill->most_in_step_bytes;
+        spill->step_count++;
+    }
+    HR__TRY(hr_pool_mark_step(player->pool));
+    note_stall(player, *player->elapsed_ns - before_ns);
+    if (spill->has_begun)
+        HR__TRY(hr_pool_get_paged_stats(player->pool, &paged));
+    spill->most_in_step_bytes = paged.spilled_bytes;
+    return HR_OK;
+}
+
 /* ---- playing --------------------------------------------------------------------------------- */
 
 static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, size_t *stopped)
@@ -294,6 +333,7 @@ static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, si
     const hr__script_op *ops = player->script->ops;
     const hr_stream *streams = player->script->model->streams;
     hr_device_ptr *addresses = player->addresses;
+    const bool *is_cold = player->is_cold;
     uint64_t elapsed_ns = *player->elapsed_ns;
     hr_status status = HR_OK;
     size_t i = first;
@@ -303,6 +343,8 @@ static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, si
             HR_ASSERT(addresses[op->slot] == HR_NULL);
             status =
                 hr_alloc(player->pool, op->size_bytes, streams[op->stream], &addresses[op->slot]);
+            if (is_cold != NULL && is_cold[i] && status == HR_OK)
+                status = hr_advise(player->pool, addresses[op->slot], HR_ADVISE_COLD);
         } else if (op->kind == HR__SCRIPT_FREE) {
             hr_device_ptr address = addresses[op->slot];
             addresses[op->slot] = HR_NULL;

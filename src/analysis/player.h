@@ -51,7 +51,22 @@ typedef struct hr__player_options {
                          when a MemPool is destroyed; else all are, as empty_cache() does */
     bool skips_empty_cache; /* trims of the script are left out, but for those of one private pool:
                                these are of that pool alone then, as with trims_alone */
+    uint64_t spill_bytes;   /* hr_pool_options.spill_bytes */
+    const bool *is_cold;    /* by operation of the script: what it asks for is seldom touched; or
+                               NULL: that is not known. Outlives the player */
 } hr__player_options;
+
+/* What left the device for host memory, and what steps had to do with it. A step counts from the
+ * one on in which memory first left. */
+typedef struct hr__player_spill {
+    uint64_t moment_ns;           /* of the last safe moment: when it began, then how long it was */
+    uint64_t wait_ns;             /* of all moments in which memory left or came back */
+    uint64_t peak_host_bytes;     /* host memory held for it, in use or ready */
+    uint64_t most_in_step_bytes;  /* spilled at once in the present step */
+    uint64_t sum_over_step_bytes; /* of the steps that ended, the most that was spilled in each */
+    uint64_t step_count;          /* that ended */
+    bool has_begun;
+} hr__player_spill;
 
 typedef struct hr__player {
     const hr__script *script; /* borrowed */
@@ -63,7 +78,9 @@ typedef struct hr__player {
     bool trims_alone;
     bool skips_empty_cache;
     hr__player_listener listener;
-    bool has_lag; /* the engine orders its own work by events on the script's streams */
+    bool has_lag;        /* the engine orders its own work by events on the script's streams */
+    const bool *is_cold; /* borrowed; or NULL */
+    hr__player_spill spill;
 
     /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */
     uint32_t *user_streams; /* owned; by user: the number of its stream while it works */
@@ -77,7 +94,9 @@ typedef struct hr__player {
     const uint64_t *elapsed_ns; /* borrowed: the device's own count of what calls cost */
 } hr__player;
 
-/* HR_ERR_BAD_SETTING, HR_ERR_INVALID_ARGUMENT (engine, version), HR_ERR_HOST_MEMORY. */
+/* The pool keeps the player's address: it stays where it is.
+ *
+ * HR_ERR_BAD_SETTING, HR_ERR_INVALID_ARGUMENT (engine, version), HR_ERR_HOST_MEMORY. */
 HR_MUST_CHECK hr_status hr__player_init(hr__player *player, const hr__script *script,
                                         const hr__player_options *options);
 void hr__player_deinit(hr__player *player);
@@ -96,5 +115,8 @@ HR_MUST_CHECK hr_status hr__player_play(hr__player *player, size_t first, size_t
 
 /* An empty_cache() that is not in the script. */
 HR_MUST_CHECK hr_status hr__player_trim(hr__player *player);
+
+/* A step of the program ends here: hr_pool_mark_step(). */
+HR_MUST_CHECK hr_status hr__player_mark_step(hr__player *player);
 
 #endif /* HR_ANALYSIS_PLAYER_H */

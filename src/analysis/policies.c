@@ -31,5 +31,5 @@ bool hr__policy_is_headroom(const char *name)
 hr__replay_setting hr__policy_setting(const char *name, const char *conf)
 {
     const hr__policy *policy = hr__policy_find(name);
-    return (hr__replay_setting){policy != NULL ? policy->engine : NULL, conf};
+    return (hr__replay_setting){.engine = policy != NULL ? policy->engine : NULL, .conf = conf};
 }

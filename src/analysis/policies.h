@@ -8,11 +8,13 @@
 #define HR_ANALYSIS_POLICIES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What one run is made with. Strings are borrowed. */
 typedef struct hr__replay_setting {
-    const char *engine; /* hr_pool_options.engine; NULL = "torch" */
-    const char *conf;   /* not NULL */
+    const char *engine;   /* hr_pool_options.engine; NULL = "torch" */
+    const char *conf;     /* not NULL */
+    uint64_t spill_bytes; /* hr_pool_options.spill_bytes; only with an engine of our own */
 } hr__replay_setting;
 
 typedef struct hr__policy {

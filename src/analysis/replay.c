@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/recording.h"
+#include "analysis/spill_cost.h"
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
@@ -38,6 +39,11 @@ static hr_status name_run(replay_call *call, const hr_replay_run *run, hr_replay
     HR__TRY(hr__replay_find_conf(&call->work, run->policy, run->conf, &conf));
     if (strcmp(run->policy, "recorded") == 0 && call->options->runs != NULL)
         HR__TRY(hr__replay_check_recorded(&call->work, call->options->torch_version != NULL));
+    if (call->options->spill_bytes != 0 && !hr__policy_is_headroom(run->policy))
+        return hr__fail(HR_ERR_INVALID_ARGUMENT,
+                        "policy %s cannot spill: headroom, headroom:rescue or headroom:tight is "
+                        "expected",
+                        run->policy);
     out->policy = hr__policy_find(run->policy)->name;
     out->conf = hr__arena_copy(&call->report->arena, conf, strlen(conf));
     return out->conf != NULL ? HR_OK : hr__fail_host_memory(strlen(conf), "an option string");
@@ -70,7 +76,8 @@ static hr_status name_default_runs(replay_call *call)
                                                      {.policy = "native"},
                                                      {.policy = "expandable"},
                                                      {.policy = "headroom"}};
-    for (size_t i = 0; i < DEFAULT_RUNS; i++) {
+    size_t first = call->options->spill_bytes != 0 ? DEFAULT_RUNS - 1 : 0; /* those that can */
+    for (size_t i = first; i < DEFAULT_RUNS; i++) {
         hr_replay_result *next = &call->results[call->run_count];
         bool is_run = false;
         HR__TRY(name_run(call, &runs[i], next));
@@ -156,6 +163,7 @@ static hr_status make_runs(replay_call *call)
         hr_replay_result *result = &call->results[i];
         hr__replay_setting setting = hr__policy_setting(result->policy, result->conf);
         uint64_t smallest_bytes = HR_UNKNOWN;
+        setting.spill_bytes = options->spill_bytes;
         progress.base = (double)i * run_share;
         progress.share = options->find_smallest_card ? run_share / 10 : run_share;
         HR__TRY(hr__replay_run(&call->work, setting, call->card, false, &progress, result));
@@ -193,12 +201,29 @@ static void note_missed_oom(replay_call *call, uint64_t recorded_event)
 static void note_copies(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {
-        if (call->results[i].copied_bytes == 0)
-            continue;
+        const hr_replay_result *result = &call->results[i];
+        if (result->copied_bytes <= result->all_spilled_bytes + result->returned_bytes)
+            continue; /* what was copied to and from the host has a note of its own */
         hr__replay_note(&call->notes,
                         "%s copied live data to other pages. That needs moments in which no kernel "
                         "touches it; the replay assumes that the program grants them "
                         "(hr_safe_point).",
+                        result->policy);
+        return;
+    }
+}
+
+static void note_spills(replay_call *call)
+{
+    for (size_t i = 0; i < call->run_count; i++) {
+        if (call->results[i].spills == 0)
+            continue;
+        hr__replay_note(&call->notes,
+                        "%s moved live data to host memory. The replay assumes that the program "
+                        "grants the moments for it (hr_safe_point). What a step costs is "
+                        "computed: " HR__SPILL_COST_WORDS
+                        " over the bus of an H200, and the time of moving is "
+                        "spread over the steps of the recording; a longer run has more of them.",
                         call->results[i].policy);
         return;
     }
@@ -220,6 +245,8 @@ static hr_status make_report(replay_call *call)
                                       call->options->empty_cache_every, &call->notes,
                                       &shown->step_count));
     HR__TRY(name_runs(call));
+    if (call->options->spill_bytes != 0)
+        HR__TRY(hr__replay_work_add_spill(&call->work, &call->notes));
     HR__TRY(choose_card(call));
     HR__TRY(make_runs(call));
     shown->device = script->trace->device;
@@ -230,6 +257,8 @@ static hr_status make_report(replay_call *call)
     shown->recorded_oom_event = first_recorded_oom(script);
     note_missed_oom(call, shown->recorded_oom_event);
     note_copies(call);
+    note_spills(call);
+    shown->spill_bytes = call->options->spill_bytes;
     shown->results = call->results;
     shown->result_count = call->run_count;
     return hr__replay_notes_finish(&call->notes, &shown->notes, &shown->note_count);

@@ -17,7 +17,10 @@
 #include "headroom/analysis.h"
 #include "analysis/policies.h"
 #include "analysis/replay_notes.h"
+#include "analysis/roles.h"
 #include "analysis/script.h"
+#include "analysis/steps.h"
+#include "analysis/timeline.h"
 
 /* ---- cards ----------------------------------------------------------------------------------- */
 
@@ -78,6 +81,9 @@ typedef struct hr__replay_work {
     size_t *trims;    /* owned; rising: an empty_cache() comes before these operations */
     size_t trim_count;
     bool skips_empty_cache; /* recorded calls are left out: hr__player_options */
+    size_t *steps;          /* owned; rising: a step has ended before these operations */
+    size_t step_count;
+    bool *is_cold; /* owned; by operation: what it asks for is touched once a step; or NULL */
 } hr__replay_work;
 
 /* Notes what a reader of any result should know: a cut ring, several devices ... */
@@ -99,6 +105,22 @@ HR_MUST_CHECK hr_status hr__replay_work_add_unsplit(hr__replay_work *work, hr__r
 HR_MUST_CHECK hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empty_cache kind,
                                                   uint64_t every, hr__replay_notes *notes,
                                                   uint64_t *step_count);
+
+/* What a run with spill_bytes wants to know: where steps end, and which blocks are an optimizer's
+ * state, by their stacks (replay_spill.c). Neither is known of every recording. HR_ERR_HOST_MEMORY
+ */
+HR_MUST_CHECK hr_status hr__replay_work_add_spill(hr__replay_work *work, hr__replay_notes *notes);
+
+/* The same for those who have these at hand, and without a note. */
+HR_MUST_CHECK hr_status hr__replay_work_add_spill_by(hr__replay_work *work,
+                                                     const hr__timeline *timeline,
+                                                     const hr__steps *steps,
+                                                     const hr__roles *roles);
+
+/* Before which operation each `every`-th of the `end_count` events comes, which are rising; some
+ * may come before the same one. `out` has room for `end_count`; says how many there are. */
+size_t hr__replay_place_ends(const hr__script *script, const uint32_t *ends, size_t end_count,
+                             uint64_t every, size_t *out);
 
 /* The option string of a policy; `own_conf` is that of policy "conf", and may be NULL for others.
  * Borrowed. HR_ERR_INVALID_ARGUMENT: no such policy, or no string for "conf". */

@@ -18,6 +18,7 @@
 
 #include "analysis/live_bytes.h"
 #include "analysis/player.h"
+#include "analysis/spill_cost.h"
 #include "base/checked_math.h" /* hr__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -201,18 +202,34 @@ static hr_status play_followed(run_state *run)
     return HR_OK;
 }
 
+/* Without a place to spill to, the ends of steps mean nothing to the pool. */
+static bool has_steps(const run_state *run)
+{
+    return run->setting.spill_bytes != 0;
+}
+
 static hr_status play_all(run_state *run)
 {
     const hr__replay_work *work = run->work;
     HR__TRY(play_followed(run));
     if (run->has_diverged)
         return HR_OK;
-    for (size_t i = 0; i < work->trim_count && !run->is_over; i++) {
-        HR__TRY(play_up_to(run, work->trims[i]));
+    size_t next_trim = 0, next_step = 0, step_count = has_steps(run) ? work->step_count : 0;
+    while (next_trim < work->trim_count || next_step < step_count) {
+        size_t trim_op = next_trim < work->trim_count ? work->trims[next_trim] : SIZE_MAX;
+        size_t step_op = next_step < step_count ? work->steps[next_step] : SIZE_MAX;
+        HR__TRY(play_up_to(run, step_op < trim_op ? step_op : trim_op));
         if (run->is_over)
-            break;
-        HR__TRY(hr__player_trim(&run->player));
-        run->result->trims++;
+            return HR_OK;
+        if (step_op <= trim_op) {
+            HR__TRY(hr__player_mark_step(&run->player));
+            next_step++;
+        }
+        if (trim_op <= step_op) {
+            HR__TRY(hr__player_trim(&run->player));
+            run->result->trims++;
+            next_trim++;
+        }
     }
     return play_up_to(run, work->script.op_count);
 }
@@ -270,6 +287,24 @@ static void fill_settled(const run_state *run)
         hr__replay_duration_ns(script->trace, settled_event(script), (size_t)result->events_done);
 }
 
+static void fill_spilled(const run_state *run, const hr_paged_stats *paged)
+{
+    const hr__player_spill *spill = &run->player.spill;
+    hr_replay_result *result = run->result;
+    result->peak_spilled_bytes = paged->peak_spilled_bytes;
+    result->spills = paged->spills;
+    result->all_spilled_bytes = paged->all_spilled_bytes;
+    result->returns = paged->returns;
+    result->returned_bytes = paged->returned_bytes;
+    result->peak_host_bytes = hr__max_u64(spill->peak_host_bytes, paged->host_handle_bytes);
+    result->spill_wait_ns = spill->wait_ns;
+    if (spill->step_count != 0)
+        result->step_cost_ns = hr__spill_touch_ns(spill->sum_over_step_bytes / spill->step_count) +
+                               spill->wait_ns / spill->step_count;
+    else if (has_steps(run) && !spill->has_begun && run->work->step_count != 0)
+        result->step_cost_ns = 0;
+}
+
 /* Only an engine of our own moves anything. */
 static hr_status fill_moved(const run_state *run)
 {
@@ -279,6 +314,7 @@ static hr_status fill_moved(const run_state *run)
     HR__TRY(hr_pool_get_paged_stats(run->player.pool, &paged));
     run->result->moved_bytes = paged.moved_bytes;
     run->result->copied_bytes = paged.copied_bytes;
+    fill_spilled(run, &paged);
     return HR_OK;
 }
 
@@ -347,6 +383,8 @@ static hr_status start_player(run_state *run, hr__card card)
         .fraction = card.fraction,
         .is_unsplit = work->is_unsplit,
         .skips_empty_cache = work->skips_empty_cache,
+        .spill_bytes = run->setting.spill_bytes,
+        .is_cold = work->is_cold,
         .listener = {run->listener != NULL ? tell_listener : NULL, run},
     };
     if (run->listener != NULL)
@@ -395,6 +433,7 @@ static hr_status run_to_the_end(const run_state *plan, hr__card card, hr_replay_
         .card_bytes = card.shown_bytes,
         .is_complete = true,
         .smallest_card_bytes = HR_UNKNOWN,
+        .step_cost_ns = HR_UNKNOWN,
     };
     bool is_followed = plan->setting.engine == NULL && work->followed_count != 0 &&
                        work->trim_count == 0 && !work->skips_empty_cache &&

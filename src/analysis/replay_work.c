@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "analysis/recording.h" /* hr__recording_trace, hr__recording_version */
-#include "analysis/steps.h"
 #include "base/byte_buffer.h"
 #include "base/error.h"
 #include "base/host_memory.h"
@@ -125,26 +124,27 @@ void hr__replay_work_deinit(hr__replay_work *work)
     hr__host_free(work->followed);
     hr__host_free(work->is_unsplit);
     hr__host_free(work->trims);
+    hr__host_free(work->steps);
+    hr__host_free(work->is_cold);
     hr__host_free(work->recorded_conf);
     *work = (hr__replay_work){.trim_count = 0};
 }
 
 /* ---- empty_cache() --------------------------------------------------------------------------- */
 
-/* An empty_cache() at an event comes before the operation that the event is of. */
-static void place_trims(hr__replay_work *work, const uint32_t *ends, size_t end_count,
-                        uint64_t every)
+size_t hr__replay_place_ends(const hr__script *script, const uint32_t *ends, size_t end_count,
+                             uint64_t every, size_t *out)
 {
-    const hr__script *script = &work->script;
-    size_t next_end = every - 1 < end_count ? (size_t)(every - 1) : end_count;
+    size_t count = 0, next_end = every - 1 < end_count ? (size_t)(every - 1) : end_count;
     for (size_t i = 0; i < script->op_count && next_end < end_count; i++) {
         const hr__script_op *op = &script->ops[i];
         if (op->first_event == HR__BEFORE_RECORDING || op->end_event <= ends[next_end])
             continue;
-        work->trims[work->trim_count++] = i;
+        out[count++] = i;
         while (next_end < end_count && ends[next_end] < op->end_event)
             next_end = every < end_count - next_end ? next_end + (size_t)every : end_count;
     }
+    return count;
 }
 
 static hr_status add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t every,
@@ -161,8 +161,9 @@ static hr_status add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t 
     work->trims = hr__host_alloc_zeroed(end_count, sizeof *work->trims);
     if (work->trims == NULL)
         return hr__fail_host_memory(end_count * sizeof *work->trims, "the ends of steps");
-    place_trims(work, is_by_step ? steps->ends : steps->phase_ends, end_count,
-                is_by_step && every != 0 ? every : 1);
+    work->trim_count =
+        hr__replay_place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
+                              end_count, is_by_step && every != 0 ? every : 1, work->trims);
     hr__replay_note(notes, "%zu calls of empty_cache() were put in, at the ends of %s found by %s.",
                     work->trim_count, is_by_step ? "steps" : "phases",
                     steps->basis != NULL ? steps->basis : "the trace");

@@ -1,7 +1,12 @@
 /* peak_remedies.c - what the usual remedies would do to this peak, in words.
  *
  * Which there are, what each changes and costs, and in which order to try them, the planner says
- * (plan/techniques.h): the doctor tells it what the run looked like and what was missing. */
+ * (plan/techniques.h): the doctor tells it what the run looked like and what was missing.
+ *
+ * One it cannot compute: memory that goes to the host's. That is replayed here (spill.c), and takes
+ * its place among the others by what it costs a step, in the measure that they have: a technique
+ * that takes a third longer is worth 75 of 100, which is 100 / 1.33. Ten are taken off for another
+ * allocator, and what doubles a step is a last resort. */
 #include "doctor/peak_parts.h"
 
 #include <string.h>
@@ -9,15 +14,21 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/human_units.h"
+#include "doctor/spill.h"
 #include "plan/techniques.h"
 
-enum { MOST_TOLD_IN_PASSING = 3 }; /* where the peak is no problem */
+enum {
+    MOST_TOLD_IN_PASSING = 3,    /* where the peak is no problem */
+    WORTH_OF_A_FREE_SPILL = 90,  /* of 100 */
+    WORTH_OF_AN_UNKNOWN_ONE = 60 /* where it is not known how long a step takes */
+};
 
 /* A bargain over the peak of a case. */
 typedef struct remedies {
     hr__case *given;
     const hr__peak *peak;
     hr__bargain deal;
+    hr__offer spill; /* the bargain's extra, where it is enough */
 } remedies;
 
 /* Of a run that only would have failed, on another card, it is known what it still needed. What was
@@ -81,7 +92,8 @@ static void tell(const remedies *own, hr__finding_draft *finding)
             break;
         hr__finding_remedy(finding, is_first ? action_with_promise(own, made) : made->action,
                            (hr__savings){made->at_least_bytes, made->at_most_bytes},
-                           HR_BASIS_COMPUTED, made->cost, made->how);
+                           made->is_replayed ? HR_BASIS_REPLAYED : HR_BASIS_COMPUTED, made->cost,
+                           made->how);
     }
     if (is_problem && own->deal.offer_count == 0)
         tell_the_rule(own, finding);
@@ -106,6 +118,39 @@ static void describe(remedies *own)
     memcpy(own->deal.largest_bytes, peak->largest_bytes, sizeof own->deal.largest_bytes);
 }
 
+static unsigned worth_percent_of(const hr__spill_trial *trial)
+{
+    if (trial->step_ns == HR_UNKNOWN || trial->step_ns == 0)
+        return WORTH_OF_AN_UNKNOWN_ONE;
+    double factor = 1.0 + (double)trial->step_cost_ns / (double)trial->step_ns;
+    return (unsigned)(WORTH_OF_A_FREE_SPILL / factor);
+}
+
+static hr_status add_spill(remedies *own)
+{
+    hr__diagnosis_draft *draft = own->given->draft;
+    hr__spill_trial trial;
+    if (!is_a_problem(own))
+        return HR_OK;
+    HR__TRY(hr__doctor_try_spill(own->given, &trial));
+    if (!trial.is_enough)
+        return HR_OK;
+    unsigned worth_percent = worth_percent_of(&trial);
+    own->spill = (hr__offer){
+        .action = hr__spill_action(draft, trial.spilled_bytes),
+        .cost = hr__spill_cost(draft, &trial),
+        .how = hr__spill_how(draft, trial.spill_bytes),
+        .worth_percent = worth_percent,
+        .is_last_resort = worth_percent < WORTH_OF_A_FREE_SPILL / 2,
+        .at_least_bytes = trial.spilled_bytes,
+        .at_most_bytes = trial.spilled_bytes,
+        .is_enough = hr__bargain_is_missing_known(&own->deal),
+        .is_replayed = true,
+    };
+    own->deal.extra = &own->spill;
+    return HR_OK;
+}
+
 hr_status hr__peak_remedies(hr__case *given, const hr__peak *peak, hr__finding_draft *finding)
 {
     if (given->is_explained)
@@ -115,8 +160,10 @@ hr_status hr__peak_remedies(hr__case *given, const hr__peak *peak, hr__finding_d
     hr_status status = hr__bargain_begin(&own.deal);
     if (status == HR_OK) {
         own.deal.missing_bytes = missing_bytes(&own);
-        status = hr__bargain_strike(&own.deal);
+        status = add_spill(&own);
     }
+    if (status == HR_OK)
+        status = hr__bargain_strike(&own.deal);
     if (status == HR_OK)
         tell(&own, finding);
     hr__bargain_end(&own.deal);

@@ -58,14 +58,11 @@ _Static_assert(CANDIDATE_COUNT + 3 <= HR__MOST_TRIED, "recorded, and empty_cache
 typedef struct trial {
     const hr__case *given;
     hr__replay_work work;
-    hr__card card;  /* it failed on this one */
-    bool has_card;  /* it failed, and this is known */
-    bool has_limit; /* the card is one of a limit, or can be given one */
+    hr__failed_card failed;
     hr__tried_settings *out;
 } trial;
 
-/* Nobody's mistake: the recording cannot be played, or not so. */
-static bool is_impossible(hr_status status)
+bool hr__doctor_is_impossible(hr_status status)
 {
     return status == HR_ERR_CORRUPT_FILE || status == HR_ERR_UNSUPPORTED ||
            status == HR_ERR_BAD_SETTING || status == HR_ERR_TOO_LARGE ||
@@ -83,13 +80,14 @@ static hr_status run(trial *all, const hr__replay_work *work, const char *conf,
 {
     hr_replay_result free_run = {.policy = NULL}, held_run = {.policy = NULL};
     hr__tried_setting tried = {.conf = conf, .kind = (uint8_t)kind};
-    const hr__replay_setting setting = {kind == HR__SETTING_HEADROOM ? "headroom" : NULL, conf};
+    const hr__replay_setting setting = {.engine = kind == HR__SETTING_HEADROOM ? "headroom" : NULL,
+                                        .conf = conf};
     HR__TRY(hr__replay_run(work, setting, hr__card_without_end(), false, NULL, &free_run));
     tried.peak_reserved_bytes = free_run.peak_reserved_bytes;
     tried.device_ns = free_run.device_ns;
     tried.trims = free_run.trims;
-    if (all->has_card) {
-        hr__card card = all->card;
+    if (all->failed.is_known) {
+        hr__card card = all->failed.card;
         if (kind == HR__SETTING_COLLECTION && card.fraction > 1.0)
             card.fraction = 1.0;
         HR__TRY(hr__replay_run(work, setting, card, false, NULL, &held_run));
@@ -105,7 +103,7 @@ static hr_status try_candidate(trial *all, const candidate *next)
     bool is_same = false;
     if (!next->is_first && all->given->trace->event_count > MANY_EVENTS)
         return HR_OK;
-    if (next->kind == HR__SETTING_COLLECTION && !all->has_limit)
+    if (next->kind == HR__SETTING_COLLECTION && !all->failed.has_limit)
         return HR_OK;
     bool is_torch = next->kind != HR__SETTING_HEADROOM;
     hr_status status = HR_OK;
@@ -115,7 +113,7 @@ static hr_status try_candidate(trial *all, const candidate *next)
         status = hr__replay_same_settings(version, next->conf, "", &is_same);
     if (status == HR_OK && !is_same)
         status = run(all, &all->work, next->conf, (hr__setting_kind)next->kind);
-    return is_impossible(status) ? HR_OK : status;
+    return hr__doctor_is_impossible(status) ? HR_OK : status;
 }
 
 /* The same work, but with calls of empty_cache() in it. */
@@ -134,28 +132,28 @@ static hr_status try_trims(trial *all, hr_empty_cache where, hr__setting_kind ki
     if (status == HR_OK)
         status = run(all, &trimmed, all->out->recorded_conf, kind);
     hr__host_free(trimmed.trims);
-    return is_impossible(status) ? HR_OK : status;
+    return hr__doctor_is_impossible(status) ? HR_OK : status;
 }
 
-/* On what it failed: the card of the options, or what the recording shows. Limits are not narrowed
- * by what garbage was collected, which would take a hundred runs. */
-static hr_status find_card(trial *all)
+/* Limits are not narrowed by what garbage was collected, which would take a hundred runs. */
+hr_status hr__doctor_find_card(const hr__case *given, const hr__replay_work *work,
+                               hr__failed_card *out)
 {
-    const hr__case *given = all->given;
-    hr__replay_work plain = all->work;
+    hr__replay_work plain = *work; /* shares everything */
     hr__recorded_card recorded;
+    *out = (hr__failed_card){.is_known = false};
     if (!given->failure.has_happened)
         return HR_OK;
     if (given->failure.is_replayed) {
-        all->card = hr__card_of(given->options->card_bytes);
-        all->has_card = all->has_limit = true;
+        out->card = hr__card_of(given->options->card_bytes);
+        out->is_known = out->has_limit = true;
         return HR_OK;
     }
     plain.followed_count = 0;
     HR__TRY(hr__recorded_card_find(&plain, &recorded));
-    all->has_card = recorded.is_known;
-    all->has_limit = recorded.is_known && !recorded.is_device;
-    all->card =
+    out->is_known = recorded.is_known;
+    out->has_limit = recorded.is_known && !recorded.is_device;
+    out->card =
         recorded.is_device ? hr__card_of(recorded.bytes) : hr__card_with_limit(recorded.bytes);
     return HR_OK;
 }
@@ -165,10 +163,11 @@ static uint64_t missing_bytes(const trial *all)
 {
     const hr_memory_numbers *numbers = &all->given->failure.numbers;
     uint64_t wanted_bytes;
-    if (!all->has_card || numbers->reserved_bytes == HR_UNKNOWN ||
+    if (!all->failed.is_known || numbers->reserved_bytes == HR_UNKNOWN ||
         !hr__add_u64(numbers->reserved_bytes, numbers->tried_bytes, &wanted_bytes))
         return 0;
-    return wanted_bytes > all->card.shown_bytes ? wanted_bytes - all->card.shown_bytes : 0;
+    return wanted_bytes > all->failed.card.shown_bytes ? wanted_bytes - all->failed.card.shown_bytes
+                                                       : 0;
 }
 
 static hr_status keep_recorded_conf(trial *all)
@@ -186,7 +185,7 @@ static hr_status try_all(trial *all, hr__replay_notes *notes)
 {
     hr__tried_settings *out = all->out;
     HR__TRY(keep_recorded_conf(all));
-    HR__TRY(find_card(all));
+    HR__TRY(hr__doctor_find_card(all->given, &all->work, &all->failed));
     out->short_bytes = missing_bytes(all);
     HR__TRY(run(all, &all->work, out->recorded_conf, HR__SETTING_RECORDED));
     for (size_t i = 0; i < CANDIDATE_COUNT; i++)
@@ -215,7 +214,7 @@ hr_status hr__doctor_try_settings(const hr__case *given, hr__tried_settings *out
     hr__arena_deinit(&arena);
     if (status != HR_OK)
         hr__tried_settings_deinit(out);
-    return is_impossible(status) ? HR_OK : status;
+    return hr__doctor_is_impossible(status) ? HR_OK : status;
 }
 
 void hr__tried_settings_deinit(hr__tried_settings *tried)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "headroom/status.h"
+#include "analysis/replay.h"
 #include "doctor/diagnosis.h"
 #include "doctor/doctor.h"
 
@@ -51,6 +52,19 @@ typedef struct hr__tried_settings {
     char *recorded_conf;                     /* owned */
     uint64_t short_bytes; /* by which the request that failed did not fit; 0: not known */
 } hr__tried_settings;
+
+/* On what it failed: the card of the options, or what the recording shows. */
+typedef struct hr__failed_card {
+    hr__card card;
+    bool is_known;  /* it failed, and on this one */
+    bool has_limit; /* the card is one of a limit, or can be given one */
+} hr__failed_card;
+
+HR_MUST_CHECK hr_status hr__doctor_find_card(const hr__case *given, const hr__replay_work *work,
+                                             hr__failed_card *out);
+
+/* Nobody's mistake: the recording cannot be played, or not so. */
+bool hr__doctor_is_impossible(hr_status status);
 
 /* HR_ERR_HOST_MEMORY; what cannot be replayed is no failure. */
 HR_MUST_CHECK hr_status hr__doctor_try_settings(const hr__case *given, hr__tried_settings *out);

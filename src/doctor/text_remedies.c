@@ -10,10 +10,14 @@
  *     what a batch of 1/n can give back, times (1 - 1/n). */
 #include "doctor/text_parts.h"
 
+#include "analysis/spill_cost.h"
 #include "base/checked_math.h" /* hr__add_u64 */
+#include "doctor/spill.h"
 
 enum { EXPANDABLE_IDLE_SHARE = 4 };        /* of live bytes, at most */
 enum { LEAST_PARTS = 2, MOST_PARTS = 64 }; /* that a batch is cut into */
+
+#define MOST_SPILLED_BYTES (UINT64_C(1) << 40) /* no host has more to spare; unknown is more */
 
 static uint64_t less(uint64_t a_bytes, uint64_t b_bytes)
 {
@@ -502,6 +506,25 @@ static hr__finding_draft *begin_genuine(const hr__text_case *given)
                              knows_tried ? " more" : "");
 }
 
+/* Only what this request lacked is known: what follows may want more. */
+static void add_spill(const hr__text_case *given, hr__finding_draft *finding,
+                      uint64_t missing_bytes_known)
+{
+    if (missing_bytes_known == 0 || missing_bytes_known > MOST_SPILLED_BYTES ||
+        !hr__text_device_of(given)->has_recordings)
+        return;
+    const hr__spill_trial needed = {.step_cost_ns = hr__spill_touch_ns(missing_bytes_known),
+                                    .step_ns = HR_UNKNOWN};
+    hr__finding_remedy(finding,
+                       hr__diagnosis_text(given->draft,
+                                          "let at least %s go to host memory, with headroom's "
+                                          "allocator (spill)",
+                                          hr__text_size(given, missing_bytes_known)),
+                       hr__saves(missing_bytes_known), HR_BASIS_RULE,
+                       hr__spill_cost(given->draft, &needed),
+                       hr__spill_how(given->draft, 2 * missing_bytes_known));
+}
+
 static void add_genuine(const hr__text_case *given)
 {
     uint64_t missing = missing_bytes(given);
@@ -519,6 +542,7 @@ static void add_genuine(const hr__text_case *given)
                          "not in a message, so which of these applies is not known%s.",
                          hr__text_device_of(given)->has_recordings ? "; a recording tells" : "");
     hr__text_add_diet(given, finding);
+    add_spill(given, finding, missing);
     hr__text_add_recording(given, finding);
 }
 

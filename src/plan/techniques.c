@@ -118,6 +118,8 @@ hr_status hr__bargain_strike(hr__bargain *deal)
     hr__bargain_list(deal);
     HR__TRY(weigh(deal));
     drop_the_worthless(deal);
+    if (deal->extra != NULL && deal->offer_count < HR__MOST_OFFERS)
+        deal->offers[deal->offer_count++] = *deal->extra;
     qsort(deal->offers, deal->offer_count, sizeof deal->offers[0], compare_offers);
     return HR_OK;
 }

@@ -22,7 +22,7 @@
 
 #define HR__MOST_OFFERS 16
 
-/* A technique that is being weighed. Texts are static. */
+/* A technique that is being weighed. Texts are static; of an extra one they outlive the bargain. */
 typedef struct hr__offer {
     const char *action, *cost, *how;
     hr__what_if hopeful, cautious;
@@ -31,6 +31,7 @@ typedef struct hr__offer {
     bool is_last_resort;    /* other hardware, or slow */
     uint64_t at_least_bytes, at_most_bytes; /* that it takes off the peak */
     bool is_enough;                         /* at worst, for what is missing */
+    bool is_replayed;                       /* that is not computed, but was run */
 } hr__offer;
 
 typedef struct hr__bargain {
@@ -42,6 +43,7 @@ typedef struct hr__bargain {
     uint64_t largest_bytes[HR__PORTION_COUNT]; /* of one block, there */
     uint64_t missing_bytes; /* set between the two calls below: what has to be given back; 0 and
                                HR_UNKNOWN: that is not known */
+    const hr__offer *extra; /* likewise: one that the caller has weighed himself, or NULL */
 
     uint64_t base_bytes;                   /* the peak as it was, the failed request included */
     uint64_t gradient_bytes, weight_bytes; /* the most of each, at any instant */

@@ -73,6 +73,8 @@ static bool say_moves(hr__report *out, const hr_replay_report *report)
         if (!hr__run_is_headroom(&report->results[i]))
             continue;
         hr__report_run_moves(out, &report->results[i]);
+        if (report->spill_bytes != 0)
+            hr__report_run_spills(out, &report->results[i]);
         is_any = true;
     }
     return is_any;
@@ -95,6 +97,9 @@ static void say_report(hr__report *out, const hr_replay_report *report)
                     hr__count_text(report->peak_live_event).text);
     if (report->result_count > 0 && report->results[0].card_bytes != HR_UNKNOWN)
         hr__report_fact(out, "card", "%s", hr__size_text(report->results[0].card_bytes).text);
+    if (report->spill_bytes != 0)
+        hr__report_fact(out, "spill", "up to %s of host memory",
+                        hr__size_text(report->spill_bytes).text);
     if (report->recorded_oom_event != HR_UNKNOWN)
         hr__report_fact(out, "recorded", "ended out of memory, first at event %s",
                         hr__count_text(report->recorded_oom_event).text);
@@ -118,6 +123,8 @@ static void json_report(hr__report *out, const hr_replay_report *report)
     hr__json_known(&json, "peak_live_event", report->peak_live_event);
     hr__json_known(&json, "recorded_oom_event", report->recorded_oom_event);
     hr__json_unsigned(&json, "steps", report->step_count);
+    hr__json_known(&json, "spill_bytes",
+                   report->spill_bytes != 0 ? report->spill_bytes : HR_UNKNOWN);
     hr__json_runs(&json, "results", report->results, report->result_count);
     hr__json_texts(&json, "notes", report->notes, report->note_count);
     hr__json_end_object(&json);

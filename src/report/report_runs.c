@@ -88,6 +88,27 @@ void hr__report_run_moves(hr__report *report, const hr_replay_result *result)
                    hr__duration_text(result->longest_stall_ns).text, settled.text);
 }
 
+void hr__report_run_spills(hr__report *report, const hr_replay_result *result)
+{
+    if (result->spills == 0) {
+        hr__report_say(report, HR__STYLE_PLAIN, "%s: nothing was spilled", result->policy);
+        return;
+    }
+    hr__text step = {"what a step costs is not known"};
+    if (result->step_cost_ns != HR_UNKNOWN)
+        snprintf(step.text, sizeof step.text, "about %.20s longer a step",
+                 hr__duration_text(result->step_cost_ns).text);
+    hr__report_say(report, HR__STYLE_PLAIN,
+                   "%s: at most %s spilled to %s of host memory (%s in %s, %s came back in %s), "
+                   "which took %s; %s",
+                   result->policy, hr__size_text(result->peak_spilled_bytes).text,
+                   hr__size_text(result->peak_host_bytes).text,
+                   hr__size_text(result->all_spilled_bytes).text,
+                   hr__counted_text(result->spills, "time").text,
+                   hr__size_text(result->returned_bytes).text, hr__count_text(result->returns).text,
+                   hr__duration_text(result->spill_wait_ns).text, step.text);
+}
+
 void hr__report_runs(hr__report *report, const hr_replay_result *results, size_t result_count,
                      size_t most_rows)
 {
@@ -136,6 +157,19 @@ static void json_oom(hr__json *json, const hr_replay_result *result)
     hr__json_end_object(json);
 }
 
+static void json_spills(hr__json *json, const hr_replay_result *result)
+{
+    hr__json_unsigned(json, "spilled_bytes", result->peak_spilled_bytes);
+    hr__json_unsigned(json, "spills", result->spills);
+    hr__json_unsigned(json, "all_spilled_bytes", result->all_spilled_bytes);
+    hr__json_unsigned(json, "returns", result->returns);
+    hr__json_unsigned(json, "returned_bytes", result->returned_bytes);
+    hr__json_unsigned(json, "host_bytes", result->peak_host_bytes);
+    hr__json_double(json, "spill_wait_us", (double)result->spill_wait_ns / 1000);
+    hr__json_double(json, "step_cost_us",
+                    result->step_cost_ns != HR_UNKNOWN ? (double)result->step_cost_ns / 1000 : NAN);
+}
+
 void hr__json_run(hr__json *json, const char *key, const hr_replay_result *result)
 {
     if (result == NULL) {
@@ -166,6 +200,7 @@ void hr__json_run(hr__json *json, const char *key, const hr_replay_result *resul
     hr__json_double(json, "settled_share", settled_share(result));
     hr__json_unsigned(json, "moved_bytes", result->moved_bytes);
     hr__json_unsigned(json, "copied_bytes", result->copied_bytes);
+    json_spills(json, result);
     hr__json_end_object(json);
 }
 

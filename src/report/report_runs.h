@@ -21,6 +21,9 @@ bool hr__run_is_headroom(const hr_replay_result *result);
 /* A sentence on such a run: what it moved, and what that cost. */
 void hr__report_run_moves(hr__report *report, const hr_replay_result *result);
 
+/* A sentence on one that may spill: what went to host memory, and what that costs. */
+void hr__report_run_spills(hr__report *report, const hr_replay_result *result);
+
 /* A sentence on one that ran out of memory. */
 void hr__report_run_oom(hr__report *report, const hr_replay_result *result);
 

@@ -134,6 +134,11 @@ static void genuine_offers_a_batch_that_gives_back_what_is_missing(void **state)
     assert_non_null(remedy_with(&got->findings[0], "autocast"));
     assert_non_null(remedy_with(&got->findings[0], "use_reentrant=False"));
     assert_non_null(remedy_with(&got->findings[0], "headroom run"));
+    const hr_remedy *spill = remedy_with(&got->findings[0], "--spill 7GiB -- ");
+    assert_non_null(spill);
+    assert_int_equal(spill->basis, HR_BASIS_RULE);
+    assert_int_equal(spill->saves_bytes, gib(3.5));
+    assert_non_null(strstr(spill->cost, "about 87 ms more a step, if "));
     hr_diagnosis_free(got);
 
     summary.first.tried_bytes = gib(9); /* more than half of what is in use */

@@ -355,8 +355,9 @@ static void settled_driver_time_has_the_calls_of_empty_cache_that_were_put_in(vo
 
 /* ---- engines of our own ---------------------------------------------------------------------- */
 
-static const hr__replay_setting engines[] = {
-    {"headroom", ""}, {"headroom:rescue", ""}, {"headroom:tight", ""}};
+static const hr__replay_setting engines[] = {{.engine = "headroom", .conf = ""},
+                                             {.engine = "headroom:rescue", .conf = ""},
+                                             {.engine = "headroom:tight", .conf = ""}};
 
 static void every_mode_of_engine_headroom_is_run(void **state)
 {

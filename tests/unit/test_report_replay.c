@@ -72,7 +72,8 @@ static void json_has_the_fields_others_rely_on(void **state)
         text_of(&sample, &(hr_report_form){.is_json = true, .file = "a"}),
         "{\"schema\": 1, \"file\": \"a\", \"device\": 0, \"events\": 5000, \"peak_live_bytes\": "
         "21474836480, \"peak_live_event\": 1100, \"recorded_oom_event\": 1200, \"steps\": 12, "
-        "\"results\": [{\"policy\": \"recorded\", \"conf\": \"max_split_size_mb:128\", "
+        "\"spill_bytes\": null, \"results\": [{\"policy\": \"recorded\", \"conf\": "
+        "\"max_split_size_mb:128\", "
         "\"card_bytes\": 25769803776, \"completed\": false, \"events_done\": 1200, "
         "\"peak_reserved_bytes\": 24696061952, \"peak_live_bytes\": 21474836480, "
         "\"peak_allocated_bytes\": 21474836480, \"ratio\": 1.15, \"retries\": 2, \"trims\": 0, "
@@ -81,7 +82,9 @@ static void json_has_the_fields_others_rely_on(void **state)
         "{\"alloc\": 100, \"free\": 7, \"create\": 0, \"release\": 0, \"map\": 0, \"unmap\": 0, "
         "\"set_access\": 0}, \"device_us\": 12345.678, \"longest_stall_us\": 1.5, "
         "\"smallest_card_bytes\": null, \"settled_device_us\": null, \"settled_share\": null, "
-        "\"moved_bytes\": 0, \"copied_bytes\": 0}, {\"policy\": \"expandable\", \"conf\": "
+        "\"moved_bytes\": 0, \"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
+        "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
+        "\"spill_wait_us\": 0, \"step_cost_us\": 0}, {\"policy\": \"expandable\", \"conf\": "
         "\"expandable_segments:True\", \"card_bytes\": 25769803776, \"completed\": true, "
         "\"events_done\": 5000, \"peak_reserved_bytes\": 22548578304, \"peak_live_bytes\": "
         "21474836480, \"peak_allocated_bytes\": 21474836480, \"ratio\": 1.05, \"retries\": 0, "
@@ -89,7 +92,9 @@ static void json_has_the_fields_others_rely_on(void **state)
         "0, \"free\": 0, \"create\": 5, \"release\": 4, \"map\": 3, \"unmap\": 2, \"set_access\": "
         "1}, \"device_us\": 1, \"longest_stall_us\": 0, \"smallest_card_bytes\": 22548578304, "
         "\"settled_device_us\": 0.5, \"settled_share\": 0.00125, \"moved_bytes\": 0, "
-        "\"copied_bytes\": 0}], "
+        "\"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
+        "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
+        "\"spill_wait_us\": 0, \"step_cost_us\": 0}], "
         "\"notes\": [\"3 events before the recording were made up\"]}\n");
 }
 
@@ -126,12 +131,48 @@ static void a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost(void *
     text_of(&report, &(hr_report_form){.is_json = true});
     assert_true(report_capture_has(
         &captured, "\"settled_device_us\": 3100, \"settled_share\": 0.0031, \"moved_bytes\": "
-                   "3221225472, \"copied_bytes\": 67108864}"));
+                   "3221225472, \"copied_bytes\": 67108864, \"spilled_bytes\": 0"));
     results[0].settled_duration_ns = HR_UNKNOWN; /* no times */
     results[0].copied_bytes = 0;
     text_of(&report, NULL);
     assert_true(report_capture_has(&captured, "moved, nothing copied; in the driver at\n"
                                               "  most 2.50 ms at a time\n\n"));
+}
+
+static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **state)
+{
+    hr_replay_result results[] = {sample_headroom, sample_results[1]};
+    hr_replay_report report = sample;
+    (void)state;
+    report.results = results;
+    report.result_count = 1;
+    report.spill_bytes = 8 * SAMPLE_GIB;
+    text_of(&report, NULL);
+    assert_true(report_capture_has(&captured, "\nheadroom:rescue: nothing was spilled\n\n"));
+    assert_true(report_capture_has(&captured, "\nspill         up to 8.00 GiB of host memory\n"));
+    results[0].peak_spilled_bytes = 2 * SAMPLE_GIB;
+    results[0].spills = 3;
+    results[0].all_spilled_bytes = 3 * SAMPLE_GIB;
+    results[0].returns = 1;
+    results[0].returned_bytes = SAMPLE_GIB;
+    results[0].peak_host_bytes = 4 * SAMPLE_GIB;
+    results[0].spill_wait_ns = 1500000000;
+    results[0].step_cost_ns = 50000000;
+    text_of(&report, NULL);
+    assert_true(report_capture_has(
+        &captured,
+        "\nheadroom:rescue: at most 2.00 GiB spilled to 4.00 GiB of host memory (3.00 GiB\n"
+        "  in 3 times, 1.00 GiB came back in 1), which took 1.50 s; about 50.0 ms longer\n"
+        "  a step\n\n"));
+    results[0].step_cost_ns = HR_UNKNOWN;
+    text_of(&report, NULL);
+    assert_true(report_capture_has(&captured, "what a step costs is\n  not known\n\n"));
+    text_of(&report, &(hr_report_form){.is_json = true});
+    assert_true(report_capture_has(&captured, "\"spill_bytes\": 8589934592, "));
+    assert_true(report_capture_has(
+        &captured, "\"spilled_bytes\": 2147483648, \"spills\": 3, \"all_spilled_bytes\": "
+                   "3221225472, \"returns\": 1, \"returned_bytes\": 1073741824, \"host_bytes\": "
+                   "4294967296, \"spill_wait_us\": 1500000, \"step_cost_us\": null}"));
 }
 
 static void it_fits_any_window(void **state)
@@ -170,6 +211,7 @@ int main(void)
         cmocka_unit_test(json_has_the_fields_others_rely_on),
         cmocka_unit_test(a_card_without_end_is_null_and_not_mentioned),
         cmocka_unit_test(a_run_of_our_own_engine_says_what_it_moved_and_what_that_cost),
+        cmocka_unit_test(a_run_that_may_spill_says_what_left_and_what_a_step_costs),
         cmocka_unit_test(it_fits_any_window),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
     };

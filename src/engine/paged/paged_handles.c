@@ -278,6 +278,7 @@ static void abandon_left(hr__paged_engine *engine)
     while (engine->spill != NULL && engine->spill->left != NULL) {
         hr__paged_handle *handle = engine->spill->left;
         engine->spill->left = handle->next;
+        handle->home->next = NULL; /* a home is in no list: what is there is of another time */
         abandon_places(engine, handle->home);
         hr__host_stock_give_back(engine->spill->stock, handle->on_host);
         hr__host_free(handle);

@@ -1,0 +1,16 @@
+/* spill_cost.h - what it costs a step that some of its memory is in the host's. See spill_cost.c.
+ */
+#ifndef HR_ANALYSIS_SPILL_COST_H
+#define HR_ANALYSIS_SPILL_COST_H
+
+#include <stdint.h>
+
+/* By how much a step takes longer that reads and writes so many bytes once, where they are in host
+ * memory and not the device's own. */
+uint64_t hr__spill_touch_ns(uint64_t bytes);
+
+/* In words, for those who are told it. */
+#define HR__SPILL_COST_WORDS "each spilled block is taken to be read and written once a step"
+#define HR__SPILL_COST_IF "what is spilled is read and written once"
+
+#endif /* HR_ANALYSIS_SPILL_COST_H */

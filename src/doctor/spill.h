@@ -1,0 +1,34 @@
+/* spill.h - memory that goes to the host's, as a remedy: replayed. See spill.c. */
+#ifndef HR_DOCTOR_SPILL_H
+#define HR_DOCTOR_SPILL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "headroom/status.h"
+#include "doctor/diagnosis.h"
+#include "doctor/doctor.h"
+
+/* What a run on the card that it failed on came to, with memory of the host's. */
+typedef struct hr__spill_trial {
+    bool is_enough;         /* nothing fails any more */
+    uint64_t spill_bytes;   /* the budget that it was tried with: as much as it takes */
+    uint64_t spilled_bytes; /* of live memory, at most */
+    uint64_t step_cost_ns;  /* to read and write them once */
+    uint64_t move_ns;       /* to move them, all times together */
+    uint64_t step_ns;       /* that a step takes, by the recorded times; HR_UNKNOWN */
+} hr__spill_trial;
+
+/* HR_ERR_HOST_MEMORY; what cannot be replayed is not enough. */
+HR_MUST_CHECK hr_status hr__doctor_try_spill(const hr__case *given, hr__spill_trial *out);
+
+/* The words of the remedy, which are the draft's. `budget_bytes` is rounded up to what is easy to
+ * type. */
+const char *hr__spill_action(hr__diagnosis_draft *draft, uint64_t spilled_bytes);
+const char *hr__spill_cost(hr__diagnosis_draft *draft, const hr__spill_trial *trial);
+const char *hr__spill_how(hr__diagnosis_draft *draft, uint64_t budget_bytes);
+
+/* Of what is easy to type: whole GiB, or multiples of 256 MiB below four of them. */
+uint64_t hr__spill_budget(uint64_t bytes);
+
+#endif /* HR_DOCTOR_SPILL_H */

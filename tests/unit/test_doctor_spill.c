@@ -1,0 +1,60 @@
+/* test_doctor_spill.c - the words of a remedy that moves memory to the host's. What the trial comes
+ * to is in tests/cli/cases/doctor_spill.case, on a recording. */
+#include "doctor/spill.h"
+
+#include <string.h>
+
+#include "headroom/analysis.h"
+#include "support/cmocka_here.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+
+static void a_budget_is_easy_to_type_and_never_less(void **state)
+{
+    (void)state;
+    assert_int_equal(hr__spill_budget(0), 256 * MIB);
+    assert_int_equal(hr__spill_budget(256 * MIB), 256 * MIB);
+    assert_int_equal(hr__spill_budget(256 * MIB + 1), 512 * MIB);
+    assert_int_equal(hr__spill_budget(4 * GIB - 1), 4 * GIB);
+    assert_int_equal(hr__spill_budget(4 * GIB), 4 * GIB);
+    assert_int_equal(hr__spill_budget(4 * GIB + 1), 5 * GIB);
+    assert_int_equal(hr__spill_budget(UINT64_MAX), UINT64_MAX);
+}
+
+static void the_words_say_what_is_known(void **state)
+{
+    (void)state;
+    hr__diagnosis_draft draft;
+    hr__spill_trial trial = {.step_cost_ns = 22900000, .step_ns = HR_UNKNOWN};
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    assert_string_equal(hr__spill_how(&draft, 300 * MIB),
+                        "headroom run --allocator headroom --spill 512MiB -- python train.py");
+    assert_string_equal(hr__spill_how(&draft, 16 * GIB),
+                        "headroom run --allocator headroom --spill 16GiB -- python train.py");
+    assert_non_null(
+        strstr(hr__spill_action(&draft, 949 * MIB), "let 949.00 MiB go to host memory"));
+    const char *cost = hr__spill_cost(&draft, &trial);
+    assert_non_null(strstr(cost, "about 23 ms more a step, if "));
+    assert_null(strstr(cost, "moving"));
+    trial.step_ns = 229000000;
+    trial.move_ns = 460000000;
+    cost = hr__spill_cost(&draft, &trial);
+    assert_non_null(strstr(cost, "about 23 ms more a step (10 %), if "));
+    assert_non_null(strstr(cost, "; 460 ms of moving over the run; "));
+    trial.step_cost_ns = 2400000;
+    trial.move_ns = 1500000000;
+    cost = hr__spill_cost(&draft, &trial);
+    assert_non_null(strstr(cost, "about 2.4 ms more a step (1 %), if "));
+    assert_non_null(strstr(cost, "; 1.5 s of moving over the run; "));
+    hr__diagnosis_deinit(&draft);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_budget_is_easy_to_type_and_never_less),
+        cmocka_unit_test(the_words_say_what_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

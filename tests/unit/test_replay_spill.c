@@ -1,0 +1,217 @@
+/* test_replay_spill.c - runs whose live memory may leave the device: what moves, and what a step
+ * costs. */
+#include "analysis/replay.h"
+
+#include <string.h>
+
+#include "headroom/analysis.h"
+#include "analysis/spill_cost.h"
+#include "support/cmocka_here.h"
+#include "support/hand_made_recording.h"
+#include "support/hand_made_script.h"
+#include "support/host_memory_sweep.h"
+
+static const uint64_t base = UINT64_C(0x7f0000000000);
+
+static const hr__replay_setting spilling = {
+    .engine = "headroom", .conf = "", .spill_bytes = 1024 * MIB};
+
+static hand_made_script hand; /* large, and one at a time */
+
+static hr_replay_result run_on(const hr__replay_work *work, hr__replay_setting setting,
+                               uint64_t card_bytes)
+{
+    hr_replay_result result = {.policy = "headroom"};
+    assert_int_equal(hr__replay_run(work, setting, hr__card_of(card_bytes), false, NULL, &result),
+                     HR_OK);
+    return result;
+}
+
+/* Three blocks of which two fit; then one of them makes room. */
+static void make_program(void)
+{
+    hand_begin(&hand);
+    for (uint32_t i = 0; i < 3; i++)
+        hand_alloc(&hand, i, 40 * MIB);
+    hand_free(&hand, 0);
+    hand_alloc(&hand, 0, 8 * MIB);
+}
+
+static void what_does_not_fit_leaves_the_device_and_is_counted(void **state)
+{
+    (void)state;
+    make_program();
+    const hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    const hr__replay_setting plain = {.engine = "headroom", .conf = ""};
+    assert_false(run_on(&work, plain, 100 * MIB).is_complete);
+    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    assert_true(result.is_complete);
+    assert_int_equal(result.spills, 1);
+    assert_true(result.peak_spilled_bytes >= 20 * MIB && result.peak_spilled_bytes <= 40 * MIB);
+    assert_int_equal(result.all_spilled_bytes, result.peak_spilled_bytes);
+    assert_true(result.peak_host_bytes >= result.peak_spilled_bytes);
+    assert_int_equal(result.returns, 0);
+    assert_int_equal(result.step_cost_ns, HR_UNKNOWN); /* no steps */
+}
+
+static void too_small_a_budget_is_of_no_help(void **state)
+{
+    (void)state;
+    make_program();
+    const hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    hr__replay_setting setting = spilling;
+    setting.spill_bytes = 2 * MIB;
+    hr_replay_result result = run_on(&work, setting, 100 * MIB);
+    assert_false(result.is_complete);
+    assert_int_equal(result.spills, 0);
+}
+
+static void a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves(void **state)
+{
+    (void)state;
+    make_program();
+    size_t steps[] = {3, 4};
+    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    work.steps = steps;
+    work.step_count = 2;
+    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    assert_true(result.is_complete);
+    assert_int_equal(result.spills, 1);
+    assert_true(result.spill_wait_ns > 0);
+    assert_int_equal(result.step_cost_ns,
+                     hr__spill_touch_ns(result.peak_spilled_bytes) + result.spill_wait_ns / 2);
+    result = run_on(&work, spilling, 500 * MIB);
+    assert_int_equal(result.spills, 0);
+    assert_int_equal(result.spill_wait_ns, 0);
+    assert_int_equal(result.step_cost_ns, 0);
+}
+
+static void a_run_says_the_same_each_time(void **state)
+{
+    (void)state;
+    make_program();
+    size_t steps[] = {3, 4};
+    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    work.steps = steps;
+    work.step_count = 2;
+    hr_replay_result one = run_on(&work, spilling, 100 * MIB);
+    hr_replay_result other = run_on(&work, spilling, 100 * MIB);
+    assert_memory_equal(&one, &other, sizeof one);
+}
+
+static void with_spill_a_card_may_be_smaller_than_what_is_live(void **state)
+{
+    (void)state;
+    make_program();
+    const hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    uint64_t bytes = 0;
+    assert_int_equal(hr__replay_smallest_card(&work, spilling, NULL, &bytes), HR_OK);
+    assert_true(bytes < 120 * MIB);
+    assert_true(run_on(&work, spilling, bytes).is_complete);
+    assert_false(run_on(&work, spilling, bytes - 2 * MIB).is_complete);
+}
+
+/* 949 MiB of an optimizer's state, as measured. */
+static void touching_takes_what_was_measured(void **state)
+{
+    (void)state;
+    assert_int_equal(hr__spill_touch_ns(0), 0);
+    assert_int_equal(hr__spill_touch_ns(949 * MIB), 22940000);
+    assert_int_equal(hr__spill_touch_ns(2 * 949 * MIB), 45880000);
+}
+
+/* ---- recordings ------------------------------------------------------------------------------ */
+
+static hr_replay_options options_of(uint64_t card_bytes)
+{
+    return (hr_replay_options){.struct_size = sizeof(hr_replay_options),
+                               .torch_version = "2.11",
+                               .device = HR_BUSIEST_DEVICE,
+                               .card_bytes = card_bytes,
+                               .spill_bytes = 1024 * MIB};
+}
+
+static const hr_recording *record_program(hand_made_recording *recording)
+{
+    record_begin(recording);
+    for (uint64_t i = 0; i < 3; i++)
+        record_new(recording, base + i * 64 * MIB, 40 * MIB, 40 * MIB);
+    for (size_t step = 0; step < 4; step++) {
+        record_step_end(recording);
+        record_free(recording, base, 40 * MIB);
+        record_event(recording, HR_ACTION_ALLOC, base, 40 * MIB);
+    }
+    return record_end(recording);
+}
+
+static void only_policies_of_our_own_can_spill(void **state)
+{
+    (void)state;
+    static const hr_replay_run runs[] = {{.policy = "headroom"}, {.policy = "expandable"}};
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    const hr_recording *opened = record_program(&recording);
+    hr_replay_options options = options_of(100 * MIB);
+    options.runs = runs;
+    options.run_count = 2;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(hr_last_error(), "policy expandable cannot spill: headroom, "));
+    options.run_count = 1;
+    assert_int_equal(hr_recording_replay(opened, &options, &report), HR_OK);
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+static void steps_of_a_recording_are_marked_and_counted(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_replay_report *report = NULL;
+    hr_replay_options options = options_of(100 * MIB);
+    assert_int_equal(hr_recording_replay(record_program(&recording), &options, &report), HR_OK);
+    assert_int_equal(report->result_count, 1);
+    assert_string_equal(report->results[0].policy, "headroom");
+    assert_int_equal(report->spill_bytes, 1024 * MIB);
+    assert_int_equal(report->step_count, 4);
+    assert_true(report->results[0].is_complete);
+    assert_true(report->results[0].spills > 0);
+    assert_true(report->results[0].step_cost_ns != HR_UNKNOWN);
+    assert_true(report->results[0].step_cost_ns > 0);
+    hr_replay_report_free(report);
+    record_dispose(&recording);
+}
+
+static bool replay_all(void *context)
+{
+    hr_replay_options options = options_of(100 * MIB);
+    hr_replay_report *report = NULL;
+    options.find_smallest_card = true;
+    if (hr_recording_replay(context, &options, &report) != HR_OK)
+        return false;
+    hr_replay_report_free(report);
+    return true;
+}
+
+static void running_out_of_host_memory_anywhere_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    hand_made_recording recording;
+    hr_test_sweep_host_memory(replay_all, (void *)(uintptr_t)record_program(&recording));
+    record_dispose(&recording);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_fit_leaves_the_device_and_is_counted),
+        cmocka_unit_test(too_small_a_budget_is_of_no_help),
+        cmocka_unit_test(a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves),
+        cmocka_unit_test(a_run_says_the_same_each_time),
+        cmocka_unit_test(with_spill_a_card_may_be_smaller_than_what_is_live),
+        cmocka_unit_test(touching_takes_what_was_measured),
+        cmocka_unit_test(only_policies_of_our_own_can_spill),
+        cmocka_unit_test(steps_of_a_recording_are_marked_and_counted),
+        cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
