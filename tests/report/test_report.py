@@ -345,8 +345,12 @@ class Examples(ReportCase):
         self.assertEqual(result.returncode, 7, result.stderr)
         self.assertIn("rank 2 ran out of memory, alone of 3 ranks", result.stdout)
         folder = self.here / "headroom-4711"
-        self.assertTrue((folder / "report.html").exists())
-        self.assertIn("alone of 3 ranks", (folder / "report.txt").read_text())
+        self.assertTrue((self.here / "headroom-4711-report.html").exists())
+        report = (self.here / "headroom-4711-report.txt").read_text()
+        self.assertIn("alone of 3 ranks", report)
+        self.assertIn("3 texts, 0 unreadable, 0 others", report)
+        again = self.run_script("headroom", "report", folder).stdout  # nothing of the first is in it
+        self.assertTrue(report.endswith(again), again)
 
 
 if __name__ == "__main__":
