@@ -110,25 +110,28 @@ static hr_status read_later(const top_command *order, const hr_machine *before, 
     return status;
 }
 
-static hr_status report(const top_command *order, const hr_machine *before, const hr_machine *now)
+static int report(const top_command *order, const hr_machine *before, const hr_machine *now)
 {
+    if (order->process != 0 && !has_process(now, order->process))
+        return refuse_process(order, now); /* it has ended, since */
     hr_report_form form = recording_command_form(NULL, order->has_json);
-    return hr_report_top(before, now, order->process, &form, &recording_command_output);
+    hr_status status = hr_report_top(before, now, order->process, &form, &recording_command_output);
+    if (status == HR_ERR_FILE && ferror(stdout) != 0)
+        return EXIT_COULD_NOT; /* main() says so, of every command */
+    return status == HR_OK ? EXIT_DONE : fail(order, status);
 }
 
 static int show_once(const top_command *order, const hr_machine *before)
 {
     hr_machine *now;
-    hr_status status;
-    if (before->row_count == 0) { /* nothing here has a rate */
-        status = report(order, NULL, before);
-    } else if ((status = read_later(order, before, &now)) == HR_OK) {
-        status = report(order, before, now);
-        hr_machine_free(now);
-    }
-    if (status == HR_ERR_FILE && ferror(stdout) != 0)
-        return EXIT_COULD_NOT; /* main() says so, of every command */
-    return status == HR_OK ? EXIT_DONE : fail(order, status);
+    if (before->row_count == 0) /* nothing here has a rate */
+        return report(order, NULL, before);
+    hr_status status = read_later(order, before, &now);
+    if (status != HR_OK)
+        return fail(order, status);
+    int exit_status = report(order, before, now);
+    hr_machine_free(now);
+    return exit_status;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -42,7 +42,8 @@ def main(arguments: list) -> int:
         return 2
     listed, out, options = pathlib.Path(arguments[0]), pathlib.Path(arguments[1]).resolve(), arguments[2:]
     out.mkdir(parents=True, exist_ok=True)
-    wanted = [(number, name) for number, name in enumerate(listed.read_text().splitlines())
+    # Elsewhere a name that is not whole would be that of another file.
+    wanted = [(number, os.path.abspath(name)) for number, name in enumerate(listed.read_text().splitlines())
               if not (out / f"{number}.json").exists()]
     ray.init()
     task = ray.remote(replay)

@@ -26,6 +26,7 @@ from ._steps import is_compiling_of, memory_in
 UNKNOWN = 2**64 - 1  # HR_LIVE_UNKNOWN
 KEEP = 2**64 - 2  # HR_LIVE_KEEP
 TICK_MILLISECONDS = 1000
+LONGEST_TICK_MILLISECONDS = 60_000
 PATIENCE_SECONDS = 10.0  # at the end, for a look that is under way
 
 # Those of this thread itself. All others are the program's, and its threads'.
@@ -52,9 +53,10 @@ def is_switched_off() -> bool:
 
 
 def tick_seconds() -> float:
-    """From look to look: HEADROOM_LIVE_MS."""
+    """From look to look: HEADROOM_LIVE_MS, by the library's own rule for it."""
     told = os.environ.get("HEADROOM_LIVE_MS", "")
-    return max(int(told) if told.isdecimal() else TICK_MILLISECONDS, 1) / 1000
+    wanted = int(told) if told.isdecimal() and len(told) < 10 else 0
+    return (wanted if 1 <= wanted <= LONGEST_TICK_MILLISECONDS else TICK_MILLISECONDS) / 1000
 
 
 def allocator_in_force() -> Tuple[str, bool]:

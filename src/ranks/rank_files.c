@@ -16,7 +16,7 @@
 typedef struct walk {
     hr__rank_files *files;
     hr__arena *arena;
-    size_t most_files;
+    hr__rank_limits most;
 } walk;
 
 /* The names of one folder. */
@@ -59,8 +59,8 @@ static hr_status read_names(walk *at, DIR *stream, name_list *list)
     while ((entry = readdir(stream)) != NULL) {
         if (entry->d_name[0] == '.')
             continue;
-        if (at->files->name_count == HR__RANK_FILES_MOST_NAMES) {
-            at->files->has_more_files = true;
+        if (at->files->name_count == at->most.names) {
+            at->files->has_more_names = true;
             break;
         }
         at->files->name_count++;
@@ -74,7 +74,7 @@ static hr_status read_names(walk *at, DIR *stream, name_list *list)
 static hr_status add_file(walk *at, const char *path)
 {
     hr__rank_files *files = at->files;
-    if (files->count == at->most_files) {
+    if (files->count == at->most.files) {
         files->has_more_files = true;
         return HR_OK;
     }
@@ -163,11 +163,11 @@ static hr_status walk_folder(walk *at, int folder, const char *path, unsigned de
     return status;
 }
 
-hr_status hr__rank_files_find(const char *folder, size_t most_files, hr__arena *arena,
+hr_status hr__rank_files_find(const char *folder, hr__rank_limits most, hr__arena *arena,
                               hr__rank_files *out)
 {
     hr__rank_files files = {.paths = NULL};
-    walk at = {&files, arena, most_files};
+    walk at = {&files, arena, most};
     int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
         return errno == ENOTDIR ? hr__fail(HR_ERR_FILE, "expected a folder, found a file")

@@ -32,12 +32,18 @@ typedef struct hr__rank_files {
     size_t link_count;   /* to folders: not followed */
     size_t other_count;  /* pipes, sockets, devices; what could not be looked at */
     bool has_more_files; /* than were asked for */
+    bool has_more_names; /* than are looked at; those that were seen are taken */
     bool has_deeper;     /* folders below the deepest */
 } hr__rank_files;
 
+/* How many are taken, and how many names are looked at. */
+typedef struct hr__rank_limits {
+    size_t files, names;
+} hr__rank_limits;
+
 /* HR_ERR_FILE: the folder itself cannot be read. HR_ERR_HOST_MEMORY. */
-HR_MUST_CHECK hr_status hr__rank_files_find(const char *folder, size_t most_files, hr__arena *arena,
-                                            hr__rank_files *out);
+HR_MUST_CHECK hr_status hr__rank_files_find(const char *folder, hr__rank_limits most,
+                                            hr__arena *arena, hr__rank_files *out);
 void hr__rank_files_deinit(hr__rank_files *files);
 
 #endif /* HR_RANKS_RANK_FILES_H */

@@ -345,6 +345,11 @@ static hr_status note_left_out(job *at)
                                "There are more files than are looked at: the first %zu, by name. A "
                                "folder further down has fewer.",
                                files->count));
+    if (files->has_more_names)
+        HR__TRY(hr__ranks_note(at->work,
+                               "There are more names than are looked at: %d of them were, in no "
+                               "order. A folder further down has fewer.",
+                               HR__RANK_FILES_MOST_NAMES));
     if (files->has_deeper)
         HR__TRY(hr__ranks_note(at->work, "Folders more than %d deep were left out.",
                                HR__RANK_FILES_DEEPEST));
@@ -394,8 +399,11 @@ static hr_status examine_job(job *at)
 static hr_status examine_folder(hr__ranks_work *work, const char *folder)
 {
     job at = {.work = work, .folder = folder};
-    size_t most =
-        work->options->most_files != 0 ? work->options->most_files : HR_RANKS_DEFAULT_FILES;
+    const hr__rank_limits most = {
+        .files =
+            work->options->most_files != 0 ? work->options->most_files : HR_RANKS_DEFAULT_FILES,
+        .names = HR__RANK_FILES_MOST_NAMES,
+    };
     HR__TRY(hr__rank_files_find(folder, most, work->arena, &at.files));
     hr_status status = examine_job(&at);
     hr__rank_files_deinit(&at.files);

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -121,6 +122,18 @@ except headroom.HeadroomError as error:
     print(error.status, "nowhere" in str(error))
 """, HEADROOM_LIVE_DIR="/nowhere")
         self.assertEqual(shown, "HR_ERR_FILE True\n")
+
+
+class Pace(unittest.TestCase):
+    """HEADROOM_LIVE_MS"""
+
+    def test_a_number_that_is_none_is_the_usual_pace(self):
+        from headroom._live import tick_seconds
+
+        for told, seconds in (("1", 0.001), ("250", 0.25), ("60000", 60.0), ("0", 1.0), ("-1", 1.0),
+                              ("", 1.0), ("often", 1.0), ("60001", 1.0), ("9" * 5000, 1.0)):
+            with unittest.mock.patch.dict(os.environ, HEADROOM_LIVE_MS=told):
+                self.assertEqual(tick_seconds(), seconds, told[:10])
 
 
 class Jobs(unittest.TestCase):

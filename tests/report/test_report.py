@@ -316,7 +316,8 @@ class Examples(ReportCase):
 
     def test_ray_replays_the_whole_list(self):
         (self.tools / "ray.py").write_text(
-            "def init(): pass\n"
+            "import os\n"
+            "def init(): os.chdir('/')\n"  # workers are elsewhere
             "def cluster_resources(): return {'CPU': 1}\n"
             "class Task:\n"
             "    def __init__(self, work): self.work = work\n"
@@ -324,6 +325,8 @@ class Examples(ReportCase):
             "remote = Task\n"
             "def get(tasks): return [work(*words) for work, words in tasks]\n"
             "def wait(tasks): return tasks[:1], tasks[1:]\n")
+        self.list.write_text("".join(f"{os.path.relpath(name, self.here)}\n"
+                                     for name in self.list.read_text().splitlines()))
         command = (sys.executable, FLEET / "replay_ray.py", self.list, "out", "--policy", "native")
         result = self.run_script(*command, PYTHONPATH=str(self.tools))
         self.assertEqual((result.returncode, result.stdout), (1, "1 recordings could not be replayed\n"), result.stderr)
@@ -342,8 +345,12 @@ class Examples(ReportCase):
         self.assertEqual(result.returncode, 7, result.stderr)
         self.assertIn("rank 2 ran out of memory, alone of 3 ranks", result.stdout)
         folder = self.here / "headroom-4711"
-        self.assertTrue((folder / "report.html").exists())
-        self.assertIn("alone of 3 ranks", (folder / "report.txt").read_text())
+        self.assertTrue((self.here / "headroom-4711-report.html").exists())
+        report = (self.here / "headroom-4711-report.txt").read_text()
+        self.assertIn("alone of 3 ranks", report)
+        self.assertIn("3 texts, 0 unreadable, 0 others", report)
+        again = self.run_script("headroom", "report", folder).stdout  # nothing of the first is in it
+        self.assertTrue(report.endswith(again), again)
 
 
 if __name__ == "__main__":

@@ -242,6 +242,11 @@ class Page(LiveCase):
             "torch.cuda.mem_get_info = slow_look\nlooks.wait()\n")
         self.assertEqual((result.stdout, result.stderr), ("['MainThread']\n", ""))
 
+    def test_a_pace_that_is_none_is_the_usual_one(self):
+        process = self.begin_python(BEGIN + "torch._C.allocate(1)\n", HEADROOM_LIVE_MS="9" * 30)
+        self.until_device(live_bytes=1)
+        self.finish(process)
+
     def test_a_program_that_ends_while_its_page_is_written_ends_well(self):
         for ending in ("", "sys.exit(0)", "threading.Thread(target=time.sleep, args=(0.02,)).start()"):
             result = self.run_python(BEGIN + "torch._C.allocate(1)\n"

@@ -148,6 +148,20 @@ class Once(TopCase):
                          f"headroom top: process {one.pid} has no page of headroom's and is on no "
                          "GPU; there is none\n")
 
+    def test_one_that_ends_between_the_readings_is_refused(self) -> None:
+        job, other = self.job(), self.job("program=two.py")
+        with subprocess.Popen([PROGRAM, "top", "--json", "--interval", "1", str(job.pid)],
+                              env=self.environment, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as top:
+            about = pathlib.Path(f"/proc/{top.pid}/stat")  # it sleeps after the first
+            while top.poll() is None and ") S " not in about.read_text():
+                time.sleep(0.001)
+            self.end(job)
+            shown = top.communicate(timeout=LIMIT_SECONDS)
+        self.assertEqual((top.returncode, shown[0]), (3, ""))
+        self.assertIn(f"process {job.pid} has no page", shown[1])
+        self.assertIn(f"there are: {other.pid} two.py", shown[1])
+
     def test_a_folder_that_is_not_there_is_an_error(self) -> None:
         self.environment["HEADROOM_LIVE_DIR"] = str(self.here / "nowhere")
         result = self.top("--once")

@@ -360,6 +360,25 @@ static void more_files_than_wanted_are_said(void **state)
     hr_ranks_report_free(report);
 }
 
+/* Those that were seen are taken, in whatever order the folder gave them. */
+static void of_too_many_names_those_that_were_seen_are_taken(void **state)
+{
+    (void)state;
+    hr__arena arena;
+    hr__rank_files files;
+    job_folder_put(&job, "rank0.log", "fine\n");
+    job_folder_put(&job, "rank1.log", "fine\n");
+    job_folder_put(&job, "rank2.log", "fine\n");
+    hr__arena_init(&arena, HR__ARENA_NO_LIMIT);
+    assert_int_equal(
+        hr__rank_files_find(job.path, (hr__rank_limits){.files = 10, .names = 2}, &arena, &files),
+        HR_OK);
+    assert_int_equal(files.count, 2);
+    assert_true(files.has_more_names);
+    hr__rank_files_deinit(&files);
+    hr__arena_deinit(&arena);
+}
+
 static void folders_too_deep_are_said(void **state)
 {
     (void)state;
@@ -499,6 +518,7 @@ int main(void)
         IN_A_FOLDER(what_cannot_be_read_is_named_and_the_rest_goes_on),
         IN_A_FOLDER(a_pipe_and_links_in_circles_do_no_harm),
         IN_A_FOLDER(more_files_than_wanted_are_said),
+        IN_A_FOLDER(of_too_many_names_those_that_were_seen_are_taken),
         IN_A_FOLDER(folders_too_deep_are_said),
         IN_A_FOLDER(nothing_to_read_is_a_failure_with_words),
         IN_A_FOLDER(what_makes_no_sense_is_refused),
