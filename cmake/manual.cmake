@@ -1,4 +1,7 @@
 # manual.cmake - man pages from docs/man/*.scd, where scdoc is there to make them.
+#
+# scdoc switches hyphens off, and man's macros switch them on again at each heading, unless HY is 0: a
+# name such as peak_reserved_bytes, which people copy, would be cut in two.
 find_program(HR_SCDOC scdoc DOC "makes the man pages; without it there are none")
 file(GLOB manual_sources CONFIGURE_DEPENDS docs/man/*.scd)
 set(manual_pages)
@@ -9,7 +12,7 @@ if(HR_SCDOC)
     get_filename_component(page ${source} NAME_WLE) # headroom-demo.1.scd becomes headroom-demo.1
     set(target_page ${CMAKE_BINARY_DIR}/man/${page})
     add_custom_command(OUTPUT ${target_page}
-      COMMAND sh -c "${HR_SCDOC} < ${source} > ${target_page}.part && mv ${target_page}.part ${target_page}"
+      COMMAND sh -c "{ echo .nr HY 0 && ${HR_SCDOC} < ${source}; } > ${target_page}.part && mv ${target_page}.part ${target_page}"
       DEPENDS ${source} VERBATIM)
     list(APPEND manual_pages ${target_page})
   endforeach()

@@ -36,6 +36,12 @@ for file in bin/headroom include/headroom/version.h include/headroom/device.h \
 done
 if command -v scdoc >/dev/null; then
     [ -s "$place/share/man/man1/headroom.1" ] || fail "the man page was not installed"
+    if command -v man >/dev/null; then
+        for page in "$place"/share/man/man1/*.1; do
+            MANWIDTH=80 LC_ALL=C.UTF-8 man -l "$page" | grep '‐$' &&
+                fail "$(basename "$page") cuts words in two"
+        done
+    fi
 fi
 [ "$("$place/bin/headroom" --version)" != "" ] || fail "the installed program does not run"
 

@@ -62,6 +62,19 @@ describe('the page of ranks', () => {
     expect(all('.rank-detail h3')[0]!.textContent).toBe('Rank 0');
   });
 
+  it('counts the files, and lists those that are set aside', () => {
+    const said = (more: Partial<typeof report>): string => {
+      document.body.replaceChildren(makeRanks({ ...report, missing: [], notes: [], ...more }, () => undefined).element);
+      return all('.files')[0]!.textContent!;
+    };
+    const read = { path: 'a', kind: 'recording', reason: null } as const;
+    expect(all('.files > summary')[0]!.textContent).toBe('1 file, 1 of no known rank or not read');
+    expect(said({ files: [read] })).toBe('1 file');
+    expect(said({ files: [read, read] })).toBe('2 files');
+    expect(all('.files li')).toHaveLength(0);
+    expect(said({ files: [read, { ...read, reason: 'no rank' }] })).toBe('2 files, 1 of no known rank or not reada: no rank');
+  });
+
   it('makes no markup of names', () => {
     expect(all('img, script')).toHaveLength(0);
     expect(document.body.textContent!.split(EVIL).length).toBeGreaterThan(6);

@@ -84,10 +84,13 @@ function files(report: RanksReport): HTMLElement {
   const told = report.files.filter((file) => file.reason !== null);
   const lines: Child[][] = told.map((file) => [h('code', {}, file.path), `: ${file.reason}`]);
   if (report.missing.length > 0) lines.push([`no files of ${report.missing.length === 1 ? 'rank' : 'ranks'} ${report.missing.join(', ')}`]);
+  const all = report.files.length === 1 ? '1 file' : `${count(report.files.length)} files`;
+  const title = told.length === 0 ? all : `${all}, ${count(told.length)} of no known rank or not read`;
+  if (lines.length + report.notes.length === 0) return h('p', { class: 'files' }, title);
   return h(
     'details',
-    {},
-    h('summary', {}, `${count(report.files.length)} files, ${count(told.length)} of them not of a known rank or not read`),
+    { class: 'files' },
+    h('summary', {}, title),
     h('ul', {}, ...lines.map((line) => h('li', {}, ...line)), ...report.notes.map((note) => h('li', {}, note))),
   );
 }
