@@ -11,6 +11,7 @@
 
 #include "support/cmocka_here.h"
 #include "support/stored_recordings.h"
+#include "support/stress_run.h"
 
 enum { ALTERED_EVENTS_PER_RECORDING = 12 };
 
@@ -51,7 +52,7 @@ static void alter_addresses(const stored_recording *one)
 {
     hr__model_event *events = events_of(one);
     size_t count = one->recording->model->traces[0].event_count;
-    size_t step = count / ALTERED_EVENTS_PER_RECORDING + 1;
+    size_t step = count / hr_test_rounds(ALTERED_EVENTS_PER_RECORDING) + 1;
     for (size_t i = step / 2; i < count; i += step) {
         if (events[i].action == HR_ACTION_OOM || events[i].action == HR_ACTION_SNAPSHOT)
             continue; /* free bytes of the device, and nothing: input */

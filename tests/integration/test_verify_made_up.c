@@ -13,11 +13,12 @@
 #include "analysis/recording.h"
 #include "model/model_build.h"
 #include "support/cmocka_here.h"
+#include "support/stress_run.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define SIDE_STREAM 0x5000
 
-enum { STEPS = 2500, MOST_LIVE = 256, LARGEST_MIB = 60 };
+enum { SEEDS = 4, STEPS = 2500, MOST_LIVE = 256, LARGEST_MIB = 60 };
 
 typedef struct program {
     const char *version;
@@ -257,7 +258,7 @@ static void must_verify(const program *of, bool has_stacks)
 
 static void verify_seeds(program of, bool has_stacks)
 {
-    for (of.seed = 1; of.seed <= 4; of.seed++)
+    for (of.seed = 1; of.seed <= hr_test_rounds(SEEDS); of.seed++)
         must_verify(&of, has_stacks);
 }
 

@@ -7,7 +7,7 @@
  * launchers hold lies scattered in handles that were made for one large block. Once it was copied
  * there is room, so that each round begins with a new pool.
  *
- * HR_TEST_ROUNDS makes it longer. */
+ * stress_run.h says how to make it longer. */
 #include "headroom_torch_support.h"
 
 #include <inttypes.h>
@@ -21,6 +21,7 @@
 #include "support/cmocka_here.h"
 #include "support/gated_calls.h"
 #include "support/pool_fixture.h"
+#include "support/stress_run.h"
 
 enum { LAUNCHERS = 3, ASKERS = 2, BLOCKS = 24, ROUNDS = 12, REQUESTS = 3, WORDS_A_PAGE = 512 };
 
@@ -148,8 +149,7 @@ static hr_paged_stats run_round(hr_device *device)
 static void no_launch_sees_its_memory_move(void **state)
 {
     (void)state;
-    const char *more = getenv("HR_TEST_ROUNDS");
-    uint64_t rounds = more != NULL ? strtoull(more, NULL, 10) : ROUNDS;
+    uint64_t rounds = hr_test_rounds(ROUNDS);
     uint64_t copies = 0, copied_bytes = 0;
     char message[300] = "";
     hr_device *device = NULL;

@@ -16,7 +16,7 @@
 
 enum { WRITERS = 3, READERS = 3, PUTS = 60000, POOLS = 300 };
 
-static live_folder folder;
+static const live_folder *const folder = &live_group_folder;
 
 typedef struct scene {
     hr_live_page *page;
@@ -24,20 +24,6 @@ typedef struct scene {
     _Atomic int wrong_count; /* asserts are the main thread's only */
     _Atomic uint64_t read_count;
 } scene;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    live_folder_make(&folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    live_folder_remove(&folder);
-    return 0;
-}
 
 static void *write_on(void *context)
 {
@@ -74,7 +60,7 @@ static bool is_whole(const hr_job_device *device)
 static void look_once(scene *s)
 {
     hr_jobs *jobs = NULL;
-    if (hr_jobs_read(folder.path, &jobs) != HR_OK || jobs->job_count != 1 ||
+    if (hr_jobs_read(folder->path, &jobs) != HR_OK || jobs->job_count != 1 ||
         jobs->refused_count != 0 || jobs->stale_count != 0) {
         atomic_fetch_add(&s->wrong_count, 1);
         hr_jobs_free(jobs);
@@ -101,7 +87,7 @@ static void readers_never_see_half_a_change(void **state)
     (void)state;
     scene s = {.writers_left = WRITERS};
     pthread_t threads[WRITERS + READERS];
-    assert_int_equal(hr_live_page_create(folder.path, NULL, &s.page), HR_OK);
+    assert_int_equal(hr_live_page_create(folder->path, NULL, &s.page), HR_OK);
     for (int i = 0; i < WRITERS + READERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, i < WRITERS ? write_on : read_on, &s),
                          0);
@@ -147,7 +133,7 @@ static void *read_pools(void *context)
     scene *s = context;
     while (atomic_load(&s->writers_left) > 0) {
         hr_jobs *jobs = NULL;
-        if (hr_jobs_read(folder.path, &jobs) != HR_OK)
+        if (hr_jobs_read(folder->path, &jobs) != HR_OK)
             atomic_fetch_add(&s->wrong_count, 1);
         hr_jobs_free(jobs);
     }
@@ -165,7 +151,7 @@ static void pools_come_and_go_while_they_are_looked_at(void **state)
     for (int i = 0; i < WRITERS + 1; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(atomic_load(&s.wrong_count), 0);
-    hr_jobs_free(live_folder_wait(&folder, has_counted_all, NULL));
+    hr_jobs_free(live_folder_wait(folder, has_counted_all, NULL));
 }
 
 int main(void)
@@ -174,5 +160,5 @@ int main(void)
         cmocka_unit_test(readers_never_see_half_a_change),
         cmocka_unit_test(pools_come_and_go_while_they_are_looked_at),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "support/cmocka_here.h"
+#include "support/stress_run.h"
 
 enum { THREADS = 16, LIMIT_S = 100 };
 
@@ -102,7 +103,7 @@ static void *come_back_for_more(void *context)
 static void short_and_long_holds_never_overlap(void **state)
 {
     (void)state;
-    shared all = {.rounds = 40000};
+    shared all = {.rounds = (int)hr_test_rounds(40000)};
     run_threads(&all, come_back_for_more);
 }
 
@@ -130,7 +131,7 @@ static void *come_once_a_round(void *context)
 static void every_sleeper_is_woken_though_nobody_comes_back(void **state)
 {
     (void)state;
-    shared all = {.rounds = 3000};
+    shared all = {.rounds = (int)hr_test_rounds(3000)};
     run_threads(&all, come_once_a_round);
 }
 
@@ -155,7 +156,7 @@ static void *come_while_the_owner_sleeps(void *context)
 static void a_row_of_sleepers_is_woken_one_by_the_other(void **state)
 {
     (void)state;
-    shared all = {.rounds = 400};
+    shared all = {.rounds = (int)hr_test_rounds(400)};
     run_threads(&all, come_while_the_owner_sleeps);
 }
 

@@ -9,19 +9,18 @@
  * pool's books and mappings is tested here; tests/integration/test_paged_late_work.c tests that of
  * the streams.
  *
- * HR_TEST_SEED repeats a run as far as threads let it; HR_TEST_ROUNDS makes it longer. */
+ * stress_run.h says how to repeat a run, and how to make it longer. */
 #include "headroom/headroom.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
+#include "support/stress_run.h"
 
 enum { THREADS = 6, STREAMS = 4, MOST_LIVE = 32, ROUNDS = 3000, CHECK_EVERY = 200 };
 
@@ -75,16 +74,10 @@ static void report(shared *all, const char *what)
 
 /* ---- random numbers and marks ---------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t number)
-{
-    number = (number ^ (number >> 31)) * UINT64_C(0x9E3779B97F4A7C15);
-    return (number ^ (number >> 29)) * UINT64_C(0xBF58476D1CE4E5B9) ^ (number >> 32);
-}
-
 static uint64_t dice(worker *self, uint64_t sides)
 {
     self->random += UINT64_C(0x9E3779B97F4A7C15);
-    return mix(self->random) % sides;
+    return hr_test_mix(self->random) % sides;
 }
 
 static uint64_t random_size(worker *self)
@@ -95,7 +88,7 @@ static uint64_t random_size(worker *self)
 
 static unsigned char mark_of(const live_block *block, uint64_t offset)
 {
-    return (unsigned char)mix(block->key ^ block->address ^ offset);
+    return (unsigned char)hr_test_mix(block->key ^ block->address ^ offset);
 }
 
 static void write_marks(const live_block *block)
@@ -227,12 +220,6 @@ static void *work(void *context)
 
 /* ---- the runs -------------------------------------------------------------------------------- */
 
-static uint64_t number_from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
-}
-
 static void finish(shared *all, const worker *workers)
 {
     uint64_t served = 0, refused = 0;
@@ -272,11 +259,10 @@ static void run_threads(const char *engine)
     static shared all;
     static worker workers[THREADS];
     pthread_t threads[THREADS];
-    uint64_t seed = number_from_environment("HR_TEST_SEED", mix((uint64_t)time(NULL)));
-    print_message("HR_TEST_SEED=%#" PRIx64 "\n", seed);
+    uint64_t seed = hr_test_seed();
     memset(&all, 0, sizeof all);
     memset(workers, 0, sizeof workers);
-    all.rounds = number_from_environment("HR_TEST_ROUNDS", ROUNDS);
+    all.rounds = hr_test_rounds(ROUNDS);
     assert_int_equal(pthread_mutex_init(&all.fault_lock, NULL), 0);
     hr_test_pool_open(&all.t, &(hr_test_pool_setup){.engine = engine,
                                                     .torch_version = "2.13",
@@ -290,7 +276,7 @@ static void run_threads(const char *engine)
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i].all = &all;
         workers[i].number = i;
-        workers[i].random = mix(seed + i);
+        workers[i].random = hr_test_mix(seed + i);
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)

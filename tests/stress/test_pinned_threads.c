@@ -13,6 +13,7 @@
 #include "base/host_memory.h"
 
 #include "support/cmocka_here.h"
+#include "support/stress_run.h"
 
 enum { WORKERS = 6, STEPS = 3000, KEPT = 8, STREAMS = 4, MOST_BYTES = 20000 };
 
@@ -63,9 +64,10 @@ static void *work(void *context)
 {
     worker *self = context;
     uint32_t seed = self->number;
+    int steps = (int)hr_test_rounds(STEPS);
     char *blocks[KEPT] = {NULL};
     size_t sizes[KEPT];
-    for (int step = 0; step < STEPS && self->fault_count == 0; step++) {
+    for (int step = 0; step < steps && self->fault_count == 0; step++) {
         uint32_t i = next_random(&seed) % KEPT;
         self->fault_count += replace_block(self, &seed, &blocks[i], &sizes[i]);
         if (step % 97 == 0)

@@ -7,19 +7,18 @@
  * time. While a thread is put aside inside a private scope nothing can be waited for nor given
  * back, as in PyTorch, and the device may run out: no fault, as long as most requests are served.
  *
- * HR_TEST_SEED repeats a run as far as threads let it; HR_TEST_ROUNDS makes it longer. */
+ * stress_run.h says how to repeat a run, and how to make it longer. */
 #include "headroom/headroom.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
+#include "support/stress_run.h"
 
 enum { THREADS = 8, STREAMS = 4, MOST_LIVE = 256, MARKS = 6, ROUNDS = 40000, CHECK_EVERY = 300 };
 
@@ -72,16 +71,10 @@ static void report(shared *all, const char *what)
 
 /* ---- random numbers and marks ---------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t number)
-{
-    number = (number ^ (number >> 31)) * UINT64_C(0x9E3779B97F4A7C15);
-    return (number ^ (number >> 29)) * UINT64_C(0xBF58476D1CE4E5B9) ^ (number >> 32);
-}
-
 static uint64_t dice(worker *self, uint64_t sides)
 {
     self->random += UINT64_C(0x9E3779B97F4A7C15);
-    return mix(self->random) % sides;
+    return hr_test_mix(self->random) % sides;
 }
 
 /* As many requests between 1 and 2 bytes as between 4 and 8 MiB. */
@@ -97,7 +90,7 @@ static uint64_t mark_offset(const live_block *block, unsigned mark)
         return 0;
     if (mark == 1)
         return block->size_bytes - 1;
-    return mix(block->key + mark) % block->size_bytes;
+    return hr_test_mix(block->key + mark) % block->size_bytes;
 }
 
 static void write_marks(const live_block *block)
@@ -105,7 +98,7 @@ static void write_marks(const live_block *block)
     for (unsigned mark = 0; mark < MARKS; mark++) {
         uint64_t offset = mark_offset(block, mark);
         *(unsigned char *)(uintptr_t)(block->address + offset) =
-            (unsigned char)mix(block->key ^ offset);
+            (unsigned char)hr_test_mix(block->key ^ offset);
     }
 }
 
@@ -114,7 +107,7 @@ static bool has_its_marks(const live_block *block)
     for (unsigned mark = 0; mark < MARKS; mark++) {
         uint64_t offset = mark_offset(block, mark);
         if (*(const unsigned char *)(uintptr_t)(block->address + offset) !=
-            (unsigned char)mix(block->key ^ offset))
+            (unsigned char)hr_test_mix(block->key ^ offset))
             return false;
     }
     return true;
@@ -227,22 +220,15 @@ static void *work(void *context)
 
 /* ---- the runs -------------------------------------------------------------------------------- */
 
-static uint64_t number_from_environment(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 0) : otherwise;
-}
-
 static void run_threads(const char *conf)
 {
     static shared all;
     static worker workers[THREADS];
     pthread_t threads[THREADS];
-    uint64_t seed = number_from_environment("HR_TEST_SEED", mix((uint64_t)time(NULL)));
-    print_message("HR_TEST_SEED=%#" PRIx64 "\n", seed);
+    uint64_t seed = hr_test_seed();
     memset(&all, 0, sizeof all);
     memset(workers, 0, sizeof workers);
-    all.rounds = number_from_environment("HR_TEST_ROUNDS", ROUNDS);
+    all.rounds = hr_test_rounds(ROUNDS);
     assert_int_equal(pthread_mutex_init(&all.fault_lock, NULL), 0);
     hr_test_pool_open(&all.t, &(hr_test_pool_setup){.capacity_bytes = CAPACITY_BYTES,
                                                     .conf = conf,
@@ -252,7 +238,7 @@ static void run_threads(const char *conf)
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i].all = &all;
         workers[i].number = i;
-        workers[i].random = mix(seed + i);
+        workers[i].random = hr_test_mix(seed + i);
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)

@@ -17,6 +17,7 @@
 #include "format/torch_snapshot_read.h"
 #include "support/cmocka_here.h"
 #include "support/pool_fixture.h"
+#include "support/stress_run.h"
 
 enum { THREADS = 6, MOST_LIVE = 60, ROUNDS = 3000, RECORDINGS = 12 };
 
@@ -54,7 +55,8 @@ static void *work(void *argument)
     shared *all = w->all;
     hr_device_ptr live[MOST_LIVE];
     size_t live_count = 0;
-    for (int i = 0; i < ROUNDS && atomic_load(&all->fault) == NULL; i++) {
+    uint64_t rounds = hr_test_rounds(ROUNDS);
+    for (uint64_t i = 0; i < rounds && atomic_load(&all->fault) == NULL; i++) {
         const hr_stack_frame frames[2] = {{"work", "a.py", (uint32_t)draw(w, 50)},
                                           {"main", "b", 1}};
         hr_alloc_request request = {.struct_size = sizeof request,

@@ -245,6 +245,26 @@ size_t hr_test_spy_count(const hr_test_spy *spy, hr_test_call call)
     return count;
 }
 
+static uint64_t size_of_handle(const hr_test_spy *spy, hr_handle handle)
+{
+    uint64_t size_bytes = 0; /* of the last of that name; 0: one of the host's */
+    for (const hr_test_call_made *made = NULL;
+         (made = hr_test_spy_find(spy, HR_TEST_CREATE, made)) != NULL;)
+        if (made->handle == handle && made->status == HR_OK)
+            size_bytes = made->size_bytes;
+    return size_bytes;
+}
+
+uint64_t hr_test_spy_lost_bytes(const hr_test_spy *spy)
+{
+    uint64_t bytes = 0;
+    for (const hr_test_call_made *made = NULL;
+         (made = hr_test_spy_find(spy, HR_TEST_RELEASE, made)) != NULL;)
+        if (made->status != HR_OK)
+            bytes += size_of_handle(spy, made->handle);
+    return bytes;
+}
+
 void hr_test_spy_forget(hr_test_spy *spy)
 {
     spy->call_count = 0;

@@ -70,6 +70,8 @@ size_t hr_test_spy_count(const hr_test_spy *spy, hr_test_call call);
 /* The first such call, or NULL; and the one after `previous`. */
 const hr_test_call_made *hr_test_spy_find(const hr_test_spy *spy, hr_test_call call,
                                           const hr_test_call_made *previous);
+/* Of the handles that the device refused to take back: their sizes together. */
+uint64_t hr_test_spy_lost_bytes(const hr_test_spy *spy);
 void hr_test_spy_forget(hr_test_spy *spy);
 
 #endif /* HR_TESTS_DEVICE_SPY_H */

@@ -44,6 +44,22 @@ static int walk_files(const live_folder *folder, int (*visit)(const char *path))
     return count;
 }
 
+live_folder live_group_folder;
+
+int live_group_set_up(void **state)
+{
+    (void)state;
+    live_folder_make(&live_group_folder);
+    return 0;
+}
+
+int live_group_tear_down(void **state)
+{
+    (void)state;
+    live_folder_remove(&live_group_folder);
+    return 0;
+}
+
 int live_folder_count(const live_folder *folder)
 {
     return walk_files(folder, NULL);

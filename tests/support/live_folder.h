@@ -21,6 +21,11 @@ void live_folder_make(live_folder *folder);
 /* Removes it with all that is in it. Pools publish nothing any more. */
 void live_folder_remove(const live_folder *folder);
 
+/* The folder that a group of tests shares, from its set-up to its end. */
+extern live_folder live_group_folder;
+int live_group_set_up(void **state);
+int live_group_tear_down(void **state);
+
 int live_folder_count(const live_folder *folder); /* of files, hidden ones included */
 
 /* The jobs in it; the test fails where they cannot be read. Free them. */

@@ -79,7 +79,7 @@ uint64_t hr_test_random_size(hr_test_patterns *p, uint64_t least, uint64_t most)
 /* A tile is as large as the least block. All tiles of a block are alike but for their number at the
  * beginning, so that data which went to another place is noticed, and most of the work is done by
  * memcpy() and memcmp(). */
-enum { TILE_BYTES = 512 };
+enum { TILE_BYTES = 512, UNIT_BYTES = 64 * HR_TEST_KIB };
 
 static void make_tile(uint64_t seed, uint64_t tile[TILE_BYTES / 8])
 {
@@ -94,21 +94,32 @@ static uint64_t tile_bytes_at(const hr_test_held *block, uint64_t at)
     return block->size_bytes - at < TILE_BYTES ? block->size_bytes - at : TILE_BYTES;
 }
 
-static void fill(const hr_test_held *block)
+static bool has_pattern(const hr_test_patterns *p, const hr_test_held *block, uint64_t at)
+{
+    uint64_t in_unit = (block->address + at) % UNIT_BYTES;
+    return !p->is_sparse || at == 0 || block->size_bytes - at <= TILE_BYTES ||
+           in_unit < TILE_BYTES || in_unit >= UNIT_BYTES - TILE_BYTES;
+}
+
+static void fill(const hr_test_patterns *p, const hr_test_held *block)
 {
     uint64_t tile[TILE_BYTES / 8];
     make_tile(block->seed, tile);
     for (uint64_t at = 0; at < block->size_bytes; at += TILE_BYTES) {
+        if (!has_pattern(p, block, at))
+            continue;
         tile[0] = (block->seed << 32) + at;
         memcpy((uint8_t *)(uintptr_t)block->address + at, tile, tile_bytes_at(block, at));
     }
 }
 
-static void look_at(const hr_test_held *block)
+static void look_at(const hr_test_patterns *p, const hr_test_held *block)
 {
     uint64_t tile[TILE_BYTES / 8];
     make_tile(block->seed, tile);
     for (uint64_t at = 0; at < block->size_bytes; at += TILE_BYTES) {
+        if (!has_pattern(p, block, at))
+            continue;
         tile[0] = (block->seed << 32) + at;
         if (memcmp((const uint8_t *)(uintptr_t)block->address + at, tile,
                    tile_bytes_at(block, at)) != 0)
@@ -120,7 +131,7 @@ static void look_at(const hr_test_held *block)
 void hr_test_look_at_all(const hr_test_patterns *p)
 {
     for (size_t i = 0; i < p->held_count && p->has_bytes; i++)
-        look_at(&p->held[i]);
+        look_at(p, &p->held[i]);
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -140,7 +151,7 @@ hr_status hr_test_try_to_hold(hr_test_patterns *p, uint64_t size_bytes, hr_strea
     hr_test_held *block = &p->held[p->held_count++];
     *block = (hr_test_held){address, size_bytes, p->next_seed++, stream};
     if (p->has_bytes)
-        fill(block);
+        fill(p, block);
     *out = address;
     return HR_OK;
 }
@@ -157,7 +168,7 @@ void hr_test_let_go_at(hr_test_patterns *p, size_t index)
     assert_true(index < p->held_count);
     hr_test_held block = p->held[index];
     if (p->has_bytes)
-        look_at(&block);
+        look_at(p, &block);
     p->held[index] = p->held[--p->held_count];
     assert_int_equal(hr_free(p->t.pool, block.address), HR_OK);
 }

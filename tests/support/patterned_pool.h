@@ -30,6 +30,10 @@ struct hr_test_patterns {
     uint64_t random; /* set by opening; a test may set it anew */
     uint64_t next_seed;
     bool has_bytes;
+    /* A test may set it, before it holds anything: patterns only at both ends of blocks and of the
+     * host device's units. Memory that nobody touches costs nothing, and a sweep runs a scene
+     * thousands of times. */
+    bool is_sparse;
 
     /* The safe point. */
     bool refuses;     /* enter() says no */

@@ -17,35 +17,21 @@
 #include "support/host_memory_sweep.h"
 #include "support/live_folder.h"
 
-static live_folder folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    live_folder_make(&folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    live_folder_remove(&folder);
-    return 0;
-}
+static const live_folder *const folder = &live_group_folder;
 
 /* A page with one device, whose bytes the test may change. */
 static hr_live_page *make_page(void)
 {
     hr_live_page *page = NULL;
     uint64_t value = 77;
-    assert_int_equal(hr_live_page_create(folder.path, NULL, &page), HR_OK);
+    assert_int_equal(hr_live_page_create(folder->path, NULL, &page), HR_OK);
     assert_int_equal(hr_live_page_put(page, 0, "card", &value, 1), HR_OK);
     return page;
 }
 
 static hr_jobs *read_one(void)
 {
-    hr_jobs *jobs = live_folder_read(&folder);
+    hr_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 1);
     return jobs;
 }
@@ -53,7 +39,7 @@ static hr_jobs *read_one(void)
 static const char *name_in_folder(const char *name)
 {
     static char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder.path, name);
+    snprintf(path, sizeof path, "%s/%s", folder->path, name);
     return path;
 }
 
@@ -62,7 +48,7 @@ static const char *name_in_folder(const char *name)
 static void an_empty_folder_has_no_jobs(void **state)
 {
     (void)state;
-    hr_jobs *jobs = live_folder_read(&folder);
+    hr_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, 0);
     assert_int_equal(jobs->refused_count, 0);
@@ -78,7 +64,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
     assert_int_equal(hr_jobs_read("/no/such/folder", &jobs), HR_ERR_FILE);
     assert_non_null(strstr(hr_last_error(), "/no/such/folder"));
     assert_null(jobs);
-    assert_int_equal(hr_jobs_read(folder.path, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_jobs_read(folder->path, NULL), HR_ERR_INVALID_ARGUMENT);
 }
 
 static void the_variable_names_the_folder(void **state)
@@ -245,7 +231,7 @@ static void write_file(const char *name, const void *bytes, size_t size_bytes)
 
 static void expect_refused(size_t count)
 {
-    hr_jobs *jobs = live_folder_read(&folder);
+    hr_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, 0);
     assert_int_equal(jobs->refused_count, count);
@@ -265,7 +251,7 @@ static void what_is_no_page_is_refused_and_left(void **state)
     write_file("headroom-live-huge", garbage, 10);
     assert_int_equal(truncate(name_in_folder("headroom-live-huge"), INT64_C(1) << 40), 0);
     expect_refused(6);
-    assert_int_equal(live_folder_count(&folder), 6);
+    assert_int_equal(live_folder_count(folder), 6);
     write_file("other-headroom-live-", garbage, sizeof garbage); /* not by the name of a page */
     expect_refused(6);
     assert_int_equal(rmdir(name_in_folder("headroom-live-folder")), 0);
@@ -286,11 +272,11 @@ static void an_old_part_of_a_page_is_removed(void **state)
     write_file(".headroom-live-0-1-a", "", 0);
     write_file(".headroom-live-0-1-b", "", 0);
     assert_int_equal(utimensat(AT_FDCWD, name_in_folder(".headroom-live-0-1-a"), long_ago, 0), 0);
-    hr_jobs *jobs = live_folder_read(&folder);
+    hr_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->stale_count, 1);
     assert_int_equal(jobs->job_count + jobs->refused_count, 0);
     hr_jobs_free(jobs);
-    assert_int_equal(live_folder_count(&folder), 1);
+    assert_int_equal(live_folder_count(folder), 1);
     assert_int_equal(unlink(name_in_folder(".headroom-live-0-1-b")), 0);
 }
 
@@ -316,7 +302,7 @@ static void another_users_page_is_refused_and_left(void **state)
     hr_live_page *page = make_page();
     assert_int_equal(chown(hr_live_page_path(page), 12345, (gid_t)-1), 0);
     expect_refused(1);
-    assert_int_equal(live_folder_count(&folder), 1);
+    assert_int_equal(live_folder_count(folder), 1);
     hr_live_page_destroy(page);
 }
 
@@ -351,7 +337,7 @@ static void jobs_of_64_processes_are_read_by_process_number(void **state)
     live_child children[MANY];
     for (uint64_t i = 0; i < MANY; i++)
         children[i] = live_child_start(publish, &i);
-    hr_jobs *jobs = live_folder_read(&folder);
+    hr_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, MANY);
     for (size_t i = 0; i < MANY; i++) {
         assert_true(i == 0 || jobs->jobs[i - 1].process < jobs->jobs[i].process);
@@ -366,11 +352,11 @@ static void jobs_of_64_processes_are_read_by_process_number(void **state)
         else
             assert_int_equal(live_child_end(&children[i]), 0);
     }
-    jobs = live_folder_read(&folder);
+    jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, MANY / 2);
     hr_jobs_free(jobs);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 /* ---- while it is read ------------------------------------------------------------------------ */
@@ -419,7 +405,7 @@ static bool read_and_free(void *context)
 {
     hr_jobs *jobs = NULL;
     (void)context;
-    hr_status status = hr_jobs_read(folder.path, &jobs);
+    hr_status status = hr_jobs_read(folder->path, &jobs);
     if (status != HR_OK)
         assert_int_equal(status, HR_ERR_HOST_MEMORY);
     else
@@ -458,5 +444,5 @@ int main(void)
         cmocka_unit_test(a_page_that_is_cut_off_meanwhile_harms_no_reader),
         cmocka_unit_test(every_failing_allocation_is_said),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);
 }

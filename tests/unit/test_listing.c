@@ -18,21 +18,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static live_folder folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    live_folder_make(&folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    live_folder_remove(&folder);
-    return 0;
-}
+static live_folder *const folder = &live_group_folder;
 
 /* In a child: ends it where something is not so. */
 #define EXPECT(claim)                                                                              \
@@ -87,7 +73,7 @@ static bool is_granted(const hr_jobs *jobs, void *context)
 static hr_job_device wait_for(hr_live_field field, uint64_t value)
 {
     wish wanted = {getpid(), field, value};
-    hr_jobs *jobs = live_folder_wait(&folder, is_granted, &wanted);
+    hr_jobs *jobs = live_folder_wait(folder, is_granted, &wanted);
     hr_job_device device = hr_jobs_find(jobs, getpid())->devices[0];
     device.steps = NULL;
     hr_jobs_free(jobs);
@@ -138,7 +124,7 @@ static void a_pool_tells_what_it_holds(void **state)
 {
     (void)state;
     assert_int_equal(live_exit_of_child(tell_of_a_pool, NULL), 0);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 /* The device is asked rarely; what it says of free memory is then a little old. */
@@ -157,9 +143,9 @@ static int tell_of_free_memory(void *context)
     hr_device_calls before, after;
     EXPECT(hr_device_get_calls(device, &before) == HR_OK);
     uint64_t all_bytes = 1024 * MIB, less_bytes = 924 * MIB;
-    hr_jobs_free(live_folder_wait(&folder, has_free_memory, &all_bytes));
+    hr_jobs_free(live_folder_wait(folder, has_free_memory, &all_bytes));
     (void)allocate(pool, 100 * MIB);
-    hr_jobs_free(live_folder_wait(&folder, has_free_memory, &less_bytes));
+    hr_jobs_free(live_folder_wait(folder, has_free_memory, &less_bytes));
     EXPECT(hr_device_get_calls(device, &after) == HR_OK);
     EXPECT(after.count[HR_DEVICE_CALL_MEMORY_INFO] == before.count[HR_DEVICE_CALL_MEMORY_INFO]);
     hr_pool_destroy(pool);
@@ -269,9 +255,9 @@ static int tell_the_engine(void *context)
     (void)context;
     hr_device *device = make_device();
     hr_pool *one = make_pool(device, NULL);
-    hr_jobs_free(live_folder_wait(&folder, has_allocator, "torch"));
+    hr_jobs_free(live_folder_wait(folder, has_allocator, "torch"));
     hr_pool *other = make_pool(device, "headroom:rescue");
-    hr_jobs_free(live_folder_wait(&folder, has_allocator, "headroom"));
+    hr_jobs_free(live_folder_wait(folder, has_allocator, "headroom"));
 
     /* Who says it better is not contradicted. */
     hr_live_page *page = NULL;
@@ -287,7 +273,7 @@ static int tell_the_engine(void *context)
     (void)allocate(one, 7 * MIB);
     hr_job_device told = wait_for(HR_LIVE_LIVE_BYTES, 7 * MIB);
     EXPECT(told.values[HR_LIVE_STEPS] == 12);
-    hr_jobs *jobs = live_folder_read(&folder);
+    hr_jobs *jobs = live_folder_read(folder);
     EXPECT(has_allocator(jobs, "mine"));
     hr_jobs_free(jobs);
     hr_pool_destroy(other);
@@ -328,7 +314,7 @@ static int stay_unlisted(void *context)
     (void)allocate(pool, MIB);
     EXPECT(atomic_load(&pool->driver_meter.call_count) == 0); /* no clock was read */
     EXPECT(count_threads() == before);
-    EXPECT(live_folder_count(&folder) == 0);
+    EXPECT(live_folder_count(folder) == 0);
     hr_pool_destroy(pool);
     hr_device_destroy(device);
     return 0;
@@ -343,7 +329,7 @@ static void an_unlisted_pool_has_no_thread_and_no_page(void **state)
 static void switched_off_no_pool_is_listed(void **state)
 {
     (void)state;
-    assert_int_equal(live_exit_of_child(stay_unlisted, &folder), 0);
+    assert_int_equal(live_exit_of_child(stay_unlisted, folder), 0);
 }
 
 /* The pool serves as ever, and who wants to know can ask why. */
@@ -394,7 +380,7 @@ static void a_process_may_end_with_its_pools_at_any_moment(void **state)
     (void)state;
     for (int i = 0; i < 20; i++)
         assert_int_equal(live_exit_of_child(end_with_pools, NULL), 0);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 static int come_and_go(void *context)
@@ -483,7 +469,7 @@ static void a_child_of_fork_publishes_its_own_pools_only(void **state)
 {
     (void)state;
     assert_int_equal(live_exit_of_child(be_a_parent, NULL), 0);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 int main(void)
@@ -502,5 +488,5 @@ int main(void)
         cmocka_unit_test(the_thread_takes_no_signals),
         cmocka_unit_test(a_child_of_fork_publishes_its_own_pools_only),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);
 }

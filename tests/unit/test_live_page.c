@@ -14,33 +14,19 @@
 #include "support/host_memory_sweep.h"
 #include "support/live_folder.h"
 
-static live_folder folder;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    live_folder_make(&folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    live_folder_remove(&folder);
-    return 0;
-}
+static const live_folder *const folder = &live_group_folder;
 
 static hr_live_page *make_page(void)
 {
     hr_live_page *page = NULL;
-    assert_int_equal(hr_live_page_create(folder.path, NULL, &page), HR_OK);
+    assert_int_equal(hr_live_page_create(folder->path, NULL, &page), HR_OK);
     return page;
 }
 
 /* The one job that is there, in `*jobs`, which is to be freed. */
 static const hr_job *only_job(hr_jobs **jobs)
 {
-    *jobs = live_folder_read(&folder);
+    *jobs = live_folder_read(folder);
     assert_int_equal((*jobs)->job_count, 1);
     return &(*jobs)->jobs[0];
 }
@@ -64,12 +50,12 @@ static void it_is_named_after_user_and_process(void **state)
     (void)state;
     char begin[128];
     hr_live_page *page = make_page();
-    snprintf(begin, sizeof begin, "%s/headroom-live-%lu-%ld-", folder.path,
+    snprintf(begin, sizeof begin, "%s/headroom-live-%lu-%ld-", folder->path,
              (unsigned long)geteuid(), (long)getpid());
     assert_memory_equal(hr_live_page_path(page), begin, strlen(begin));
-    assert_int_equal(live_folder_count(&folder), 1); /* and what it was made under is gone */
+    assert_int_equal(live_folder_count(folder), 1); /* and what it was made under is gone */
     hr_live_page_destroy(page);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 static void a_process_may_have_several(void **state)
@@ -87,12 +73,12 @@ static void a_process_may_have_several(void **state)
 static void nothing_is_left_where_there_is_no_folder(void **state)
 {
     (void)state;
-    hr_live_page *page = (hr_live_page *)&folder;
+    hr_live_page *page = (hr_live_page *)folder;
     char missing[128];
-    snprintf(missing, sizeof missing, "%s/none", folder.path);
+    snprintf(missing, sizeof missing, "%s/none", folder->path);
     assert_int_equal(hr_live_page_create(missing, NULL, &page), HR_ERR_FILE);
     assert_non_null(strstr(hr_last_error(), missing));
-    assert_ptr_equal(page, &folder);
+    assert_ptr_equal(page, folder);
 }
 
 static void calls_without_sense_are_refused(void **state)
@@ -101,7 +87,7 @@ static void calls_without_sense_are_refused(void **state)
     hr_live_page *page = make_page();
     const hr_live_identity too_short = {.struct_size = sizeof too_short - 1};
     uint64_t value = 1;
-    assert_int_equal(hr_live_page_create(folder.path, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_live_page_create(folder->path, NULL, NULL), HR_ERR_INVALID_ARGUMENT);
     assert_int_equal(hr_live_page_put(NULL, 0, NULL, &value, 1), HR_ERR_INVALID_ARGUMENT);
     assert_int_equal(hr_live_page_put(page, -1, NULL, &value, 1), HR_ERR_INVALID_ARGUMENT);
     assert_int_equal(hr_live_page_put(page, 0, NULL, NULL, 1), HR_ERR_INVALID_ARGUMENT);
@@ -116,9 +102,10 @@ static void calls_without_sense_are_refused(void **state)
     hr_live_page_destroy(page);
     hr_live_page_destroy(NULL);
     hr_live_page *other = NULL;
-    assert_int_equal(hr_live_page_create(folder.path, &too_short, &other), HR_ERR_INVALID_ARGUMENT);
+    assert_int_equal(hr_live_page_create(folder->path, &too_short, &other),
+                     HR_ERR_INVALID_ARGUMENT);
     assert_null(other);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 /* ---- who it is ------------------------------------------------------------------------------- */
@@ -136,7 +123,7 @@ static void it_says_who_the_process_is(void **state)
                                        .world_size = 8};
     hr_live_page *page = NULL;
     hr_jobs *jobs;
-    assert_int_equal(hr_live_page_create(folder.path, &identity, &page), HR_OK);
+    assert_int_equal(hr_live_page_create(folder->path, &identity, &page), HR_OK);
     const hr_job *job = only_job(&jobs);
     assert_int_equal(job->state, HR_JOB_RUNNING);
     assert_int_equal(job->process, getpid());
@@ -188,7 +175,7 @@ static void a_text_is_cut_to_63_bytes(void **state)
     text[sizeof text - 1] = '\0';
     const hr_live_identity identity = {.struct_size = sizeof identity, .program = text};
     hr_live_page *page = NULL;
-    assert_int_equal(hr_live_page_create(folder.path, &identity, &page), HR_OK);
+    assert_int_equal(hr_live_page_create(folder->path, &identity, &page), HR_OK);
     assert_int_equal(hr_live_page_put(page, 0, text, NULL, 0), HR_OK);
     hr_jobs *jobs;
     const hr_job *job = only_job(&jobs);
@@ -350,7 +337,7 @@ static void in_a_child_the_page_is_the_parents(void **state)
     (void)state;
     hr_live_page *page = make_page();
     assert_int_equal(live_exit_of_child(is_the_parents, page), 0);
-    assert_int_equal(live_folder_count(&folder), 1);
+    assert_int_equal(live_folder_count(folder), 1);
     uint64_t value = 1;
     assert_int_equal(hr_live_page_put(page, 0, NULL, &value, 1), HR_OK);
     hr_live_page_destroy(page);
@@ -375,11 +362,11 @@ static void a_page_is_stale_although_a_child_lives_on(void **state)
     hr_jobs_free(jobs);
     assert_int_equal(link(path, copy_name), 0); /* as if we had been killed */
     hr_live_page_destroy(page);
-    jobs = live_folder_read(&folder);
+    jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, 1);
     hr_jobs_free(jobs);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
     assert_int_equal(live_child_end(&child), 0);
     free(path);
     free(copy_name);
@@ -399,7 +386,7 @@ static int cannot_make_a_page(void *context)
     (void)context;
     hr_live_page *page = NULL;
     limit_files(100);
-    if (hr_live_page_create(folder.path, NULL, &page) != HR_ERR_FILE || page != NULL)
+    if (hr_live_page_create(folder->path, NULL, &page) != HR_ERR_FILE || page != NULL)
         return 1;
     return strstr(hr_last_error(), "no room in shared memory") != NULL ? 0 : 2;
 }
@@ -409,7 +396,7 @@ static void without_room_there_is_an_answer_and_no_signal(void **state)
 {
     (void)state;
     assert_int_equal(live_exit_of_child(cannot_make_a_page, NULL), 0);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 /* The room is refused: here because the file is not open for writing. */
@@ -465,11 +452,11 @@ static bool make_and_destroy(void *context)
     const hr_live_identity identity = {.struct_size = sizeof identity, .program = "x"};
     hr_live_page *page = NULL;
     (void)context;
-    hr_status status = hr_live_page_create(folder.path, &identity, &page);
+    hr_status status = hr_live_page_create(folder->path, &identity, &page);
     if (status != HR_OK)
         assert_int_equal(status, HR_ERR_HOST_MEMORY);
     hr_live_page_destroy(page);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
     return status == HR_OK;
 }
 
@@ -503,5 +490,5 @@ int main(void)
         cmocka_unit_test(nobody_touches_what_was_not_claimed),
         cmocka_unit_test(every_failing_allocation_leaves_nothing_behind),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);
 }

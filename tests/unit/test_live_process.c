@@ -15,25 +15,16 @@
 #include "support/cmocka_here.h"
 #include "support/live_folder.h"
 
-static live_folder folder;
+static const live_folder *const folder = &live_group_folder;
 
 static int make_folder(void **state)
 {
     static const char *const launchers[] = {
         "RANK",         "LOCAL_RANK",   "WORLD_SIZE",          "SLURM_PROCID",     "SLURM_LOCALID",
         "SLURM_NTASKS", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "HEADROOM_DISABLE", "HEADROOM_RUN"};
-    (void)state;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         unsetenv(launchers[i]);
-    live_folder_make(&folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    live_folder_remove(&folder);
-    return 0;
+    return live_group_set_up(state);
 }
 
 /* Sets variables, "NAME=value" with a space between them, and asks for the page. */
@@ -56,7 +47,7 @@ static int get_page(void *variables)
 static const hr_job *job_with(const char *variables, hr_jobs **jobs)
 {
     live_child child = live_child_start(get_page, (void *)(uintptr_t)variables);
-    *jobs = live_folder_read(&folder);
+    *jobs = live_folder_read(folder);
     assert_int_equal((*jobs)->job_count, 1);
     assert_int_equal((*jobs)->jobs[0].process, child.process);
     assert_int_equal(live_child_end(&child), 0);
@@ -88,7 +79,7 @@ static int is_asked_once(void *context)
     (void)context;
     if (ask_with("HEADROOM_LIVE_DIR=/no/such/folder") != HR_ERR_FILE)
         return 1;
-    setenv("HEADROOM_LIVE_DIR", folder.path, 1);
+    setenv("HEADROOM_LIVE_DIR", folder->path, 1);
     hr_set_last_error("");
     if (hr_live_process_page(&page) != HR_ERR_FILE || page != NULL)
         return 2;
@@ -99,7 +90,7 @@ static void a_failure_is_remembered(void **state)
 {
     (void)state;
     assert_int_equal(live_exit_of_child(is_asked_once, NULL), 0);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 static int is_the_same_again(void *context)
@@ -110,7 +101,7 @@ static int is_the_same_again(void *context)
         return 1;
     if (hr_live_process_page(&one) != HR_OK || hr_live_process_page(&other) != HR_OK)
         return 2;
-    return one == other && live_folder_count(&folder) == 1 ? 0 : 3;
+    return one == other && live_folder_count(folder) == 1 ? 0 : 3;
 }
 
 static void there_is_one(void **state)
@@ -201,7 +192,7 @@ static void a_process_that_ends_by_itself_leaves_nothing(void **state)
 {
     (void)state;
     assert_int_equal(live_exit_of_child(get_page, ""), 0);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 static int end_at_once(void *context)
@@ -214,13 +205,13 @@ static void what_others_leave_is_stale_and_removed(void **state)
     (void)state;
     assert_int_equal(live_exit_of_child(end_at_once, ""), 0);
     live_child child = live_child_start(get_page, "");
-    assert_int_equal(live_folder_count(&folder), 2);
+    assert_int_equal(live_folder_count(folder), 2);
     live_child_kill(&child);
-    hr_jobs *jobs = live_folder_read(&folder);
+    hr_jobs *jobs = live_folder_read(folder);
     assert_int_equal(jobs->job_count, 0);
     assert_int_equal(jobs->stale_count, 2);
     hr_jobs_free(jobs);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 /* exec() ends the program and keeps the process: no lock goes with it. */
@@ -250,13 +241,13 @@ static void a_process_that_becomes_another_has_no_page(void **state)
     close(ends[0]);
     bool is_stale = false; /* true once it has become cat, which lives until we close the pipe */
     for (int i = 0; i < 100000 && !is_stale; i++) {
-        hr_jobs *jobs = live_folder_read(&folder);
+        hr_jobs *jobs = live_folder_read(folder);
         is_stale = jobs->stale_count == 1;
         hr_jobs_free(jobs);
         usleep(1000);
     }
     assert_true(is_stale);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
     close(ends[1]);
     int status = 0;
     assert_int_equal(waitpid(process, &status, 0), process);
@@ -286,7 +277,7 @@ static int parent_and_child(void *context)
     int answer = live_exit_of_child(has_its_own, (void *)(uintptr_t)hr_live_page_path(page));
     if (answer != 0)
         return 20 + answer;
-    if (access(hr_live_page_path(page), F_OK) != 0 || live_folder_count(&folder) != 1)
+    if (access(hr_live_page_path(page), F_OK) != 0 || live_folder_count(folder) != 1)
         return 30;
     return hr_live_page_put(page, 0, NULL, &value, 1) == HR_OK ? 0 : 40;
 }
@@ -295,7 +286,7 @@ static void a_child_may_have_one_of_its_own(void **state)
 {
     (void)state;
     assert_int_equal(live_exit_of_child(parent_and_child, NULL), 0);
-    assert_int_equal(live_folder_count(&folder), 0);
+    assert_int_equal(live_folder_count(folder), 0);
 }
 
 int main(void)
@@ -314,5 +305,5 @@ int main(void)
         cmocka_unit_test(a_process_that_becomes_another_has_no_page),
         cmocka_unit_test(a_child_may_have_one_of_its_own),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, live_group_tear_down);
 }

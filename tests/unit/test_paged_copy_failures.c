@@ -106,7 +106,7 @@ static const scene scenes[] = {
 
 enum { SCENES = sizeof scenes / sizeof scenes[0] };
 
-static void open_scene(hr_test_patterns *p, const scene *s)
+static void open_scene(hr_test_patterns *p, const scene *s, bool is_sparse)
 {
     hr_test_pool_setup setup = s->setup;
     setup.engine = "headroom:rescue";
@@ -114,32 +114,12 @@ static void open_scene(hr_test_patterns *p, const scene *s)
     setup.spy = &spy;
     spy = (hr_test_spy){.call_count = 0};
     hr_test_patterns_open(p, &setup);
+    p->is_sparse = is_sparse;
     s->build(p);
     assert_int_equal(p->asked, 0);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
-
-static uint64_t size_of_handle(hr_handle handle)
-{
-    uint64_t size_bytes = 0; /* of the last of that name */
-    for (const hr_test_call_made *made = NULL;
-         (made = hr_test_spy_find(&spy, HR_TEST_CREATE, made)) != NULL;)
-        if (made->handle == handle)
-            size_bytes = made->size_bytes;
-    assert_int_not_equal(size_bytes, 0);
-    return size_bytes;
-}
-
-static uint64_t refused_release_bytes(void)
-{
-    uint64_t bytes = 0;
-    for (const hr_test_call_made *made = NULL;
-         (made = hr_test_spy_find(&spy, HR_TEST_RELEASE, made)) != NULL;)
-        if (made->status != HR_OK)
-            bytes += size_of_handle(made->handle);
-    return bytes;
-}
 
 static size_t count_done(hr_test_call call)
 {
@@ -155,7 +135,7 @@ static void close_scene(hr_test_patterns *p)
     assert_int_equal(p->left, p->entered);
     size_t refused_unreserves =
         hr_test_spy_count(&spy, HR_TEST_UNRESERVE) - count_done(HR_TEST_UNRESERVE);
-    uint64_t lost_bytes = refused_release_bytes();
+    uint64_t lost_bytes = hr_test_spy_lost_bytes(&spy);
     hr_pool_destroy(p->t.pool);
     assert_int_equal(hr_test_calls(&p->t).in_use_bytes, lost_bytes);
     assert_in_range(count_done(HR_TEST_RESERVE) - count_done(HR_TEST_UNRESERVE), 0,
@@ -231,7 +211,7 @@ static bool run_with_failures(const scene *s, sweep *tally, uint64_t nth)
 {
     hr_test_patterns p;
     hr_device_ptr address = HR_NULL;
-    open_scene(&p, s);
+    open_scene(&p, s, true);
     spy.let_through = nth;
     spy.refused_calls = tally->refused_calls;
     spy.let_between = tally->let_between;
@@ -259,7 +239,7 @@ static void the_scenes_are_what_they_say(void **state)
         const scene *s = &scenes[i];
         hr_test_patterns p;
         hr_device_ptr address = HR_NULL;
-        open_scene(&p, s);
+        open_scene(&p, s, false);
         uint64_t moved = hr_test_paged_stats(&p).moved_handles;
         hr_test_spy_forget(&spy);
         hr_test_ok(&p.t, hr_test_try_to_hold(&p, s->size_bytes, 1, &address));
@@ -311,7 +291,7 @@ static bool run_without_host_memory(const scene *s, sweep *tally, uint64_t nth)
 {
     hr_test_patterns p;
     hr_device_ptr address = HR_NULL;
-    open_scene(&p, s);
+    open_scene(&p, s, true);
     uint64_t before = hr__host_memory_get_use().call_count;
     hr__host_memory_fail_at(nth);
     hr_status status = hr_test_try_to_hold(&p, s->size_bytes, 1, &address);
@@ -347,7 +327,7 @@ static void copies_under_way_are_waited_for_when_one_fails(void **state)
         for (uint64_t nth = 0; has_struck; nth++) {
             hr_test_patterns p;
             hr_device_ptr address = HR_NULL;
-            open_scene(&p, &scenes[i]);
+            open_scene(&p, &scenes[i], true);
             hr_test_spy_forget(&spy);
             spy.let_through = nth;
             spy.refused_calls = 1;

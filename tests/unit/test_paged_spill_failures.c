@@ -86,34 +86,15 @@ static hr_test_pool_setup setup(void)
                                 .on_host = true};
 }
 
-static void open_scene(hr_test_patterns *p)
+static void open_scene(hr_test_patterns *p, bool is_sparse)
 {
     const hr_test_pool_setup how = setup();
     spy = (hr_test_spy){.call_count = 0};
     hr_test_patterns_open(p, &how);
+    p->is_sparse = is_sparse;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
-
-static uint64_t size_of_handle(hr_handle handle)
-{
-    uint64_t size_bytes = 0; /* of the last of that name; 0: one of the host's */
-    for (const hr_test_call_made *made = NULL;
-         (made = hr_test_spy_find(&spy, HR_TEST_CREATE, made)) != NULL;)
-        if (made->handle == handle && made->status == HR_OK)
-            size_bytes = made->size_bytes;
-    return size_bytes;
-}
-
-static uint64_t refused_release_bytes(void)
-{
-    uint64_t bytes = 0;
-    for (const hr_test_call_made *made = NULL;
-         (made = hr_test_spy_find(&spy, HR_TEST_RELEASE, made)) != NULL;)
-        if (made->status != HR_OK)
-            bytes += size_of_handle(made->handle);
-    return bytes;
-}
 
 /* Nothing fails any more: it serves as if nothing had, or says that it does not. */
 static void serve_on_and_close(hr_test_patterns *p)
@@ -135,7 +116,7 @@ static void serve_on_and_close(hr_test_patterns *p)
     }
     assert_int_equal(p->left, p->entered);
     hr_pool_destroy(p->t.pool);
-    assert_int_equal(hr_test_calls(&p->t).in_use_bytes, refused_release_bytes());
+    assert_int_equal(hr_test_calls(&p->t).in_use_bytes, hr_test_spy_lost_bytes(&spy));
     hr_device_destroy(p->t.device);
     free(p->t.events);
     hr_test_patterns_forget(p);
@@ -147,7 +128,7 @@ static void the_scene_lets_memory_leave_and_come_back(void **state)
 {
     (void)state;
     hr_test_patterns p;
-    open_scene(&p);
+    open_scene(&p, false);
     assert_true(play(&p));
     hr_paged_stats stats = hr_test_paged_stats(&p);
     assert_true(stats.spills >= 2 && stats.returns >= 1);
@@ -161,7 +142,7 @@ static void sweep(hr_status status, uint64_t more, bool may_give_up)
     uint64_t given_up = 0;
     for (uint64_t nth = 0; nth < MOST_RUNS; nth += more != 0 ? 3 : 1) {
         hr_test_patterns p;
-        open_scene(&p);
+        open_scene(&p, true);
         spy.let_through = nth;
         spy.refused_calls = 1 + more;
         spy.refusal = status;
@@ -222,7 +203,7 @@ static void each_host_allocation_may_fail(void **state)
     hr_test_sweep_host_memory(create_and_end, NULL);
     for (uint64_t nth = 1; nth < MOST_RUNS; nth++) {
         hr_test_patterns p;
-        open_scene(&p);
+        open_scene(&p, true);
         uint64_t before = hr__host_memory_get_use().call_count;
         hr__host_memory_fail_at(nth);
         (void)play(&p);
