@@ -124,7 +124,7 @@ static const command commands[] = {
             "  --attention A        eager, sdpa, flash\n"
             "  --loss-chunks N      the loss in N pieces\n"
             "  --lora R, --qlora R  adapters of rank R; with the weights in 4 bits\n"
-            "  --offload W          optimizer or weights, to the CPU's memory\n"
+            "  --offload W          optimizer, weights or spill, to the CPU's memory\n"
             "  --inference          without a graph; --generate N tokens after the prompt\n"
             "  --without-loss       with --inference: no labels, the logits are the result\n"
             "  --keep-graph         a forward pass whose graph is kept\n"

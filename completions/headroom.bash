@@ -89,7 +89,7 @@ _headroom() {
     --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
     --spill) _headroom_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
     --on-leak) _headroom_words "$word" 'warn snapshot stop' ;;
-    --offload) _headroom_words "$word" 'optimizer weights' ;;
+    --offload) _headroom_words "$word" 'optimizer weights spill' ;;
     --optimizer) _headroom_words "$word" 'sgd sgd-m adamw adamw-fused adamw-loop adafactor adam8bit paged-adam8bit' ;;
     --precision) _headroom_words "$word" 'fp32 tf32 amp-bf16 amp-fp16 bf16 fp16' ;;
     --zero) _headroom_words "$word" '1 2 3' ;;

@@ -59,7 +59,9 @@ extern "C" {
 #define HR_OFFLOAD_LIST(X)                                                                         \
     X(NONE, "none")                                                                                \
     X(OPTIMIZER, "optimizer") /* its state, and the step, on the CPU */                            \
-    X(WEIGHTS, "weights")     /* a block's weights come to the GPU when it is their turn */
+    X(WEIGHTS, "weights")     /* a block's weights come to the GPU when it is their turn */        \
+    X(SPILL, "spill")         /* its state in host memory as far as the card is full, the step on  \
+                                 the GPU: headroom's allocator (hr_pool_options.spill_bytes) */
 
 #define HR_SHARDING_LIST(X)                                                                        \
     X(NONE, "none") /* with several GPUs: DistributedDataParallel */                               \

@@ -19,7 +19,7 @@ _OPTIMIZERS = ("sgd", "sgd-m", "adamw", "adamw-fused", "adamw-loop", "adafactor"
                "paged-adam8bit")
 _CHECKPOINTINGS = ("none", "full", "every", "selective")
 _ATTENTIONS = ("sdpa", "eager", "flash")
-_OFFLOADS = ("none", "optimizer", "weights")
+_OFFLOADS = ("none", "optimizer", "weights", "spill")
 _SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp")
 
 

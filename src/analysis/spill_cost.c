@@ -1,4 +1,4 @@
-/* spill_cost.c - what it costs a step that some of its memory is in the host's.
+/* spill_cost.c - what it costs a step that some of its memory is in the host's; and what to type.
  *
  * Kernels reach that memory over the bus. What is only read or only written goes at 49 GiB/s on an
  * H200; what is read and written goes both ways at the same time, so that it takes less than twice
@@ -17,10 +17,34 @@
  * No state and no locks: safe from any thread. */
 #include "analysis/spill_cost.h"
 
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/checked_math.h"
+
 #define MEASURED_BYTES (949.0 * 1024 * 1024)
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
 #define MEASURED_NS (24.2e6 - 1.26e6)
 
 uint64_t hr__spill_touch_ns(uint64_t bytes)
 {
     return (uint64_t)((double)bytes / MEASURED_BYTES * MEASURED_NS);
+}
+
+uint64_t hr__spill_budget(uint64_t bytes)
+{
+    uint64_t unit_bytes = bytes < 4 * GIB ? 256 * MIB : GIB, rounded;
+    return hr__align_up_u64(hr__max_u64(bytes, 1), unit_bytes, &rounded) ? rounded : bytes;
+}
+
+const char *hr__spill_command(uint64_t bytes, char text[HR__SPILL_COMMAND_BYTES])
+{
+    uint64_t budget_bytes = hr__spill_budget(bytes);
+    bool is_whole = budget_bytes % GIB == 0;
+    (void)snprintf(text, HR__SPILL_COMMAND_BYTES,
+                   "headroom run --allocator headroom --spill %llu%s -- python train.py",
+                   (unsigned long long)(budget_bytes / (is_whole ? GIB : MIB)),
+                   is_whole ? "GiB" : "MiB");
+    return text;
 }

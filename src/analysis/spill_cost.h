@@ -13,4 +13,13 @@ uint64_t hr__spill_touch_ns(uint64_t bytes);
 #define HR__SPILL_COST_WORDS "each spilled block is taken to be read and written once a step"
 #define HR__SPILL_COST_IF "what is spilled is read and written once"
 
+/* A budget that is easy to type, and no less: whole GiB, or multiples of 256 MiB below four of
+ * them.
+ */
+uint64_t hr__spill_budget(uint64_t bytes);
+
+/* What to type for it. Returns `text`. */
+#define HR__SPILL_COMMAND_BYTES 96
+const char *hr__spill_command(uint64_t bytes, char text[HR__SPILL_COMMAND_BYTES]);
+
 #endif /* HR_ANALYSIS_SPILL_COST_H */

@@ -13,20 +13,11 @@
 #include "analysis/player.h" /* HR__PLAYER_ENDLESS_BYTES */
 #include "analysis/replay.h"
 #include "analysis/spill_cost.h"
-#include "base/checked_math.h"
 #include "base/error.h"
 #include "doctor/settings.h"
 
-#define MIB (UINT64_C(1) << 20)
-#define GIB (UINT64_C(1) << 30)
 #define NS_PER_MS 1e6
 #define NS_PER_S 1000000000
-
-uint64_t hr__spill_budget(uint64_t bytes)
-{
-    uint64_t unit_bytes = bytes < 4 * GIB ? 256 * MIB : GIB, rounded;
-    return hr__align_up_u64(hr__max_u64(bytes, 1), unit_bytes, &rounded) ? rounded : bytes;
-}
 
 /* ---- trying ---------------------------------------------------------------------------------- */
 
@@ -122,9 +113,6 @@ const char *hr__spill_cost(hr__diagnosis_draft *draft, const hr__spill_trial *tr
 
 const char *hr__spill_how(hr__diagnosis_draft *draft, uint64_t budget_bytes)
 {
-    uint64_t bytes = hr__spill_budget(budget_bytes);
-    bool is_whole = bytes % GIB == 0;
-    return hr__diagnosis_text(
-        draft, "headroom run --allocator headroom --spill %llu%s -- python train.py",
-        (unsigned long long)(bytes / (is_whole ? GIB : MIB)), is_whole ? "GiB" : "MiB");
+    char command[HR__SPILL_COMMAND_BYTES];
+    return hr__diagnosis_text(draft, "%s", hr__spill_command(budget_bytes, command));
 }

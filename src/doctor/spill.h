@@ -22,13 +22,9 @@ typedef struct hr__spill_trial {
 /* HR_ERR_HOST_MEMORY; what cannot be replayed is not enough. */
 HR_MUST_CHECK hr_status hr__doctor_try_spill(const hr__case *given, hr__spill_trial *out);
 
-/* The words of the remedy, which are the draft's. `budget_bytes` is rounded up to what is easy to
- * type. */
+/* The words of the remedy, which are the draft's. */
 const char *hr__spill_action(hr__diagnosis_draft *draft, uint64_t spilled_bytes);
 const char *hr__spill_cost(hr__diagnosis_draft *draft, const hr__spill_trial *trial);
 const char *hr__spill_how(hr__diagnosis_draft *draft, uint64_t budget_bytes);
-
-/* Of what is easy to type: whole GiB, or multiples of 256 MiB below four of them. */
-uint64_t hr__spill_budget(uint64_t bytes);
 
 #endif /* HR_DOCTOR_SPILL_H */

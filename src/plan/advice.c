@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/spill_cost.h"
 #include "plan/changes.h"
 #include "plan/plan_model.h"
+#include "plan/plan_run.h"
 
 __attribute__((format(printf, 2, 3))) static const char *keep(hr__arena *arena, const char *format,
                                                               ...)
@@ -70,6 +72,8 @@ const char *hr__change_name(hr__arena *arena, hr__change change, const hr_plan_s
         return keep(arena, "%s of rank %" PRIu64 " (another method)",
                     to->is_quantized ? "QLoRA" : "LoRA", to->lora_rank);
     case HR__CHANGE_OFFLOAD:
+        if (to->offload == HR_OFFLOAD_SPILL)
+            return keep(arena, "optimizer state spilled to the host (no code changed)");
         return keep(arena, "%s offloaded",
                     to->offload == HR_OFFLOAD_WEIGHTS ? "weights" : "optimizer");
     case HR__CHANGE_COUNT:
@@ -134,6 +138,9 @@ static const char *offload_cost(const hr_plan_settings *to)
 {
     if (to->offload == HR_OFFLOAD_WEIGHTS)
         return "every pass waits for weights from the host; host memory must hold them all";
+    if (to->offload == HR_OFFLOAD_SPILL)
+        return "what does not fit of the state is read and written over the bus once a step; host "
+               "memory must hold it; needs PyTorch 2.11 and a C++ compiler";
     return "the step is the CPU's: it waits for gradients and weights to cross the slot; host "
            "memory "
            "must hold the state";
@@ -392,8 +399,22 @@ static const char *method_code(hr__arena *arena, const hr_plan_settings *to)
                 to->lora_rank);
 }
 
-static const char *offload_code(hr__arena *arena, const hr_plan_settings *to)
+/* All of the state: no card is known to hold a part of it. */
+static const char *spill_code(hr__arena *arena, const hr_plan_model *model,
+                              const hr_plan_settings *to)
 {
+    char command[HR__SPILL_COMMAND_BYTES];
+    hr__plan_peaks peaks;
+    if (hr__plan_estimate(model, to, &peaks) != HR_OK)
+        return NULL;
+    return keep(arena, "%s", hr__spill_command(peaks.pageable_bytes, command));
+}
+
+static const char *offload_code(hr__arena *arena, const hr_plan_model *model,
+                                const hr_plan_settings *to)
+{
+    if (to->offload == HR_OFFLOAD_SPILL)
+        return spill_code(arena, model, to);
     if (to->offload == HR_OFFLOAD_OPTIMIZER)
         return keep(arena, "from torchao.optim import CPUOffloadOptimizer\n"
                            "optimizer = CPUOffloadOptimizer(\n"
@@ -430,7 +451,7 @@ const char *hr__change_code(hr__arena *arena, hr__change change, const hr_plan_m
     case HR__CHANGE_METHOD:
         return method_code(arena, to);
     case HR__CHANGE_OFFLOAD:
-        return offload_code(arena, to);
+        return offload_code(arena, model, to);
     case HR__CHANGE_COUNT:
         break;
     }

@@ -52,6 +52,9 @@ hr__slowdown hr__slowdown_of(hr__change change, const hr_plan_settings *from,
 double hr__slowdown_together(const hr_plan_settings *from, const hr_plan_settings *to,
                              double head_share);
 
+/* That the optimizer keeps for each weight; 0: next to nothing. */
+double hr__state_bytes_per_weight(const hr_plan_settings *settings);
+
 /* Does the card compute in bfloat16? Unknown cards do. */
 bool hr__card_has_bf16(const char *card_name);
 

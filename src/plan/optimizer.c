@@ -33,7 +33,7 @@ static bool has_copies(const hr__plan_run *run)
 
 void hr__optimizer_create(hr__plan_run *run, hr__optimizer *optimizer)
 {
-    *optimizer = (hr__optimizer){.is_elsewhere = run->settings->offload != HR_OFFLOAD_NONE};
+    *optimizer = (hr__optimizer){.is_elsewhere = hr__is_offloaded(run->settings)};
     hr__use before = hr__tape_set_use(run->tape, HR__USE_OPTIMIZER);
     if (run->sharding != NULL) {
         hr__sharding_create_optimizer(run, optimizer);

@@ -1,9 +1,15 @@
-/* optimizer_state.c - what optimizers keep from step to step. */
+/* optimizer_state.c - what optimizers keep from step to step.
+ *
+ * With spill the state stays on the device as far as there is room, and goes to the host before
+ * anything fails: it is pageable, like that of paged optimizers. */
 #include "plan/plan_run.h"
 
 static void keep(hr__plan_run *run, uint64_t elements, hr__dtype dtype)
 {
-    (void)hr__tensor_new(run->tape, elements, dtype); /* until the run ends */
+    if (run->settings->offload == HR_OFFLOAD_SPILL)
+        run->pageable_bytes += elements * hr__dtype_bytes(dtype);
+    else
+        (void)hr__tensor_new(run->tape, elements, dtype); /* until the run ends */
 }
 
 static void keep_like(hr__plan_run *run, const hr__stepped *item, unsigned count)

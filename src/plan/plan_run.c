@@ -252,8 +252,8 @@ hr_status hr__plan_estimate(const hr_plan_model *model, const hr_plan_settings *
 {
     enum { ALIKE_FROM = 2 };
     hr_plan_settings few = *settings;
-    bool is_shared = settings->gpus > 1 || settings->sharding != HR_SHARDING_NONE ||
-                     settings->offload != HR_OFFLOAD_NONE;
+    bool is_shared =
+        settings->gpus > 1 || settings->sharding != HR_SHARDING_NONE || hr__is_offloaded(settings);
     bool has_gradients = settings->accumulation > 1 && !is_shared;
     if (has_gradients)
         few.accumulation = 1;

@@ -212,6 +212,13 @@ HR_MUST_CHECK hr_status hr__plan_simulate_steps(const hr_plan_model *model,
                                                 const hr__tape_listener *listener,
                                                 hr__plan_peaks *out, hr__tape **places);
 
+/* Is the optimizer's step not the GPU's, or do weights come and go? What is spilled stays where it
+ * is, for the program. */
+static inline bool hr__is_offloaded(const hr_plan_settings *settings)
+{
+    return settings->offload == HR_OFFLOAD_OPTIMIZER || settings->offload == HR_OFFLOAD_WEIGHTS;
+}
+
 /* The last step alone, in half the time: the optimizer's state is there before it begins. What is
  * known of the first step (first_step_bytes) is then that of this one. */
 HR_MUST_CHECK hr_status hr__plan_estimate(const hr_plan_model *model,

@@ -124,6 +124,8 @@ static void offer_offload(const hr_plan_settings *base, hr__search_options *list
         return;
     if (hr__is_training(base))
         offer(list, HR_OFFLOAD_OPTIMIZER);
+    if (hr__is_training(base) && hr__state_bytes_per_weight(base) > 0)
+        offer(list, HR_OFFLOAD_SPILL);
     offer(list, HR_OFFLOAD_WEIGHTS);
 }
 

@@ -118,7 +118,8 @@ static hr_status check_mode(const hr_plan_settings *settings, const facts *is)
                       "nothing"));
     HR__TRY(refuse_if(settings->accumulation > 1,
                       "accumulation: gradients are accumulated in training only"));
-    HR__TRY(refuse_if(settings->offload == HR_OFFLOAD_OPTIMIZER,
+    HR__TRY(refuse_if(settings->offload == HR_OFFLOAD_OPTIMIZER ||
+                          settings->offload == HR_OFFLOAD_SPILL,
                       "offload: there is an optimizer in training only"));
     HR__TRY(refuse_if(settings->has_master_weights,
                       "master weights: the optimizer keeps them, and there is one in training "
@@ -149,6 +150,9 @@ static hr_status check_sharding(const hr_plan_settings *settings, const facts *i
         refuse_if(settings->sharding != HR_SHARDING_NONE && settings->offload == HR_OFFLOAD_WEIGHTS,
                   "offload: weights that are shared among GPUs are not streamed from the CPU "
                   "as well"));
+    HR__TRY(
+        refuse_if(settings->sharding != HR_SHARDING_NONE && settings->offload == HR_OFFLOAD_SPILL,
+                  "offload: spill is planned for state that is not shared among GPUs"));
     HR__TRY(refuse_if(settings->sharding == HR_SHARDING_FSDP &&
                           settings->offload == HR_OFFLOAD_OPTIMIZER,
                       "offload: FSDP2 moves weights, gradients and state together or not at all; "

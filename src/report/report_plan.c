@@ -37,7 +37,9 @@ static void add_rest(hr__byte_buffer *text, const hr_plan_settings *settings)
         hr__append_format(text, ", %s attention", hr_attention_name(settings->attention));
     if (settings->loss_chunks > 1)
         hr__append_format(text, ", loss in %llu chunks", (unsigned long long)settings->loss_chunks);
-    if (settings->offload != HR_OFFLOAD_NONE)
+    if (settings->offload == HR_OFFLOAD_SPILL)
+        hr__append_text(text, ", optimizer state spilled");
+    else if (settings->offload != HR_OFFLOAD_NONE)
         hr__append_format(text, ", %s offloaded", hr_offload_name(settings->offload));
     if (settings->gpus > 1)
         hr__append_format(

@@ -10,18 +10,6 @@
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 
-static void a_budget_is_easy_to_type_and_never_less(void **state)
-{
-    (void)state;
-    assert_int_equal(hr__spill_budget(0), 256 * MIB);
-    assert_int_equal(hr__spill_budget(256 * MIB), 256 * MIB);
-    assert_int_equal(hr__spill_budget(256 * MIB + 1), 512 * MIB);
-    assert_int_equal(hr__spill_budget(4 * GIB - 1), 4 * GIB);
-    assert_int_equal(hr__spill_budget(4 * GIB), 4 * GIB);
-    assert_int_equal(hr__spill_budget(4 * GIB + 1), 5 * GIB);
-    assert_int_equal(hr__spill_budget(UINT64_MAX), UINT64_MAX);
-}
-
 static void the_words_say_what_is_known(void **state)
 {
     (void)state;
@@ -53,7 +41,6 @@ static void the_words_say_what_is_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_budget_is_easy_to_type_and_never_less),
         cmocka_unit_test(the_words_say_what_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

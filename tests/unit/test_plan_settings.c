@@ -90,6 +90,22 @@ static void an_optimizer_on_the_host_leaves_weights_and_gradients(void **state)
     assert_int_equal(peaks.phase_peaks[HR__PHASE_STEP].live_bytes, peaks.after_step_bytes);
 }
 
+/* The step is the GPU's, with what it takes for a moment; only the state may go. */
+static void a_state_that_is_spilled_may_leave_and_its_step_stays(void **state)
+{
+    (void)state;
+    hr_plan_settings settings = made_up_settings();
+    settings.optimizer = HR_OPTIMIZER_ADAMW;
+    hr__plan_peaks before = made_up_peaks(&settings);
+    settings.offload = HR_OFFLOAD_SPILL;
+    hr__plan_peaks peaks = made_up_peaks(&settings);
+    assert_int_equal(before.pageable_bytes, 0);
+    assert_int_equal(peaks.pageable_bytes, 2 * WEIGHTS);
+    assert_int_equal(peaks.after_step_bytes, before.after_step_bytes - 2 * WEIGHTS);
+    assert_int_equal(peaks.phase_peaks[HR__PHASE_STEP].live_bytes,
+                     before.phase_peaks[HR__PHASE_STEP].live_bytes - 2 * WEIGHTS);
+}
+
 /* ---- adapters -------------------------------------------------------------------------------- */
 
 enum { RANK = 8 };
@@ -534,6 +550,7 @@ int main(void)
         cmocka_unit_test(eight_bit_states_have_scales_and_tables),
         cmocka_unit_test(float32_copies_are_12_bytes_a_parameter_with_adamw),
         cmocka_unit_test(an_optimizer_on_the_host_leaves_weights_and_gradients),
+        cmocka_unit_test(a_state_that_is_spilled_may_leave_and_its_step_stays),
         cmocka_unit_test(frozen_layers_keep_only_what_adapters_read),
         cmocka_unit_test(adapters_of_a_16_bit_model_read_float32_copies),
         cmocka_unit_test(checkpointed_adapters_keep_each_blocks_argument),

@@ -11,6 +11,8 @@
 #include "support/hand_made_script.h"
 #include "support/host_memory_sweep.h"
 
+#define GIB (UINT64_C(1) << 30)
+
 static const uint64_t base = UINT64_C(0x7f0000000000);
 
 static const hr__replay_setting spilling = {
@@ -120,6 +122,18 @@ static void touching_takes_what_was_measured(void **state)
     assert_int_equal(hr__spill_touch_ns(2 * 949 * MIB), 45880000);
 }
 
+static void a_budget_is_easy_to_type_and_never_less(void **state)
+{
+    (void)state;
+    assert_int_equal(hr__spill_budget(0), 256 * MIB);
+    assert_int_equal(hr__spill_budget(256 * MIB), 256 * MIB);
+    assert_int_equal(hr__spill_budget(256 * MIB + 1), 512 * MIB);
+    assert_int_equal(hr__spill_budget(4 * GIB - 1), 4 * GIB);
+    assert_int_equal(hr__spill_budget(4 * GIB), 4 * GIB);
+    assert_int_equal(hr__spill_budget(4 * GIB + 1), 5 * GIB);
+    assert_int_equal(hr__spill_budget(UINT64_MAX), UINT64_MAX);
+}
+
 /* ---- recordings ------------------------------------------------------------------------------ */
 
 static hr_replay_options options_of(uint64_t card_bytes)
@@ -209,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_run_says_the_same_each_time),
         cmocka_unit_test(with_spill_a_card_may_be_smaller_than_what_is_live),
         cmocka_unit_test(touching_takes_what_was_measured),
+        cmocka_unit_test(a_budget_is_easy_to_type_and_never_less),
         cmocka_unit_test(only_policies_of_our_own_can_spill),
         cmocka_unit_test(steps_of_a_recording_are_marked_and_counted),
         cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),

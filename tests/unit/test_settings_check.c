@@ -117,6 +117,10 @@ static void what_does_not_go_together_is_refused(void **state)
     REFUSED(gpt2, "at least 2", settings.sharding = HR_SHARDING_ZERO_3);
     REFUSED(gpt2, "offload: weights", settings.gpus = 2, settings.sharding = HR_SHARDING_FSDP,
             settings.offload = HR_OFFLOAD_WEIGHTS);
+    REFUSED(gpt2, "offload: spill is planned", settings.gpus = 2,
+            settings.sharding = HR_SHARDING_FSDP, settings.offload = HR_OFFLOAD_SPILL);
+    REFUSED(gpt2, "offload: there is an optimizer", settings.mode = HR_PLAN_MODE_INFERENCE,
+            settings.offload = HR_OFFLOAD_SPILL);
     REFUSED(gpt2, "offload: bitsandbytes", settings.optimizer = HR_OPTIMIZER_ADAM_8BIT,
             settings.offload = HR_OFFLOAD_OPTIMIZER);
     REFUSED(gpt2, "ZeRO 1 and 2", settings.mode = HR_PLAN_MODE_INFERENCE, settings.gpus = 2,
