@@ -90,12 +90,13 @@ class Recording:
                conf: Union[None, str, Iterable[str]] = None, card: Optional[Size] = None,
                smallest_card: bool = False, torch_version: Optional[str] = None,
                device: int = _library.BUSIEST_DEVICE, empty_cache: str = "recorded",
-               empty_cache_every: int = 1) -> Dict[str, Any]:
+               empty_cache_every: int = 1, spill: Optional[Size] = None) -> Dict[str, Any]:
         """The same requests under other settings: `headroom replay --json`.
 
         `policies`: "recorded", "native", "expandable", "headroom", "headroom:rescue",
         "headroom:tight", one or several; `conf`: option strings, each one run more. Neither: the
-        first four. `empty_cache`: "recorded", "never", "step" (every so many) or "phase".
+        first four. `empty_cache`: "recorded", "never", "step" (every so many) or "phase". `spill`:
+        so much host memory may live memory go to; only "headroom..." can, which is then the default.
         """
         if empty_cache not in _EMPTY_CACHE:
             raise ValueError(f"empty_cache is one of {', '.join(_EMPTY_CACHE)}, "
@@ -107,7 +108,8 @@ class Recording:
             struct_size=ctypes.sizeof(_library.ReplayOptions), runs=table, run_count=len(runs),
             torch_version=_library.encoded(torch_version), device=device,
             card_bytes=_library.size_bytes(card), find_smallest_card=smallest_card,
-            empty_cache=_EMPTY_CACHE[empty_cache], empty_cache_every=empty_cache_every)
+            empty_cache=_EMPTY_CACHE[empty_cache], empty_cache_every=empty_cache_every,
+            spill_bytes=_library.size_bytes(spill))
         result = _library.made_by("hr_recording_replay", self._open_handle(), ctypes.byref(options))
         return _library.report_data("hr_report_replay", "hr_replay_report_free", result,
                                     file=self.name)

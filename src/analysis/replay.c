@@ -2,15 +2,20 @@
 #include "analysis/replay.h"
 
 #include <inttypes.h>
+#include <stddef.h> /* offsetof */
 #include <string.h>
 
 #include "analysis/recording.h"
 #include "analysis/spill_cost.h"
+#include "base/checked_math.h" /* hr__min_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "base/human_units.h"
 
 enum { DEFAULT_RUNS = 4, MOST_RUNS = 1024 };
+
+/* What programs were built with before spill_bytes was added: they go on as they did. */
+#define OLDEST_OPTIONS_BYTES offsetof(hr_replay_options, spill_bytes)
 
 /* A report and what it is made of; `shown` comes first, so that a pointer to one is a pointer to
  * the other. */
@@ -267,20 +272,21 @@ static hr_status make_report(replay_call *call)
 hr_status hr_recording_replay(const hr_recording *recording, const hr_replay_options *options,
                               hr_replay_report **out)
 {
-    static const hr_replay_options defaults = {.struct_size = sizeof defaults,
-                                               .device = HR_BUSIEST_DEVICE};
+    hr_replay_options used = {.struct_size = sizeof used, .device = HR_BUSIEST_DEVICE};
     if (recording == NULL || out == NULL)
         return hr__fail(HR_ERR_INVALID_ARGUMENT, "expected a recording and a place for the report");
-    if (options != NULL && options->struct_size < sizeof *options)
+    if (options != NULL && options->struct_size < OLDEST_OPTIONS_BYTES)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "expected options with a struct_size of %zu or more, found %zu",
-                        sizeof *options, options->struct_size);
+                        OLDEST_OPTIONS_BYTES, options->struct_size);
+    if (options != NULL)
+        memcpy(&used, options, (size_t)hr__min_u64(options->struct_size, sizeof used));
     replay_report *report = hr__host_alloc_zeroed(1, sizeof *report);
     if (report == NULL)
         return hr__fail_host_memory(sizeof *report, "a replay's report");
     hr__arena_init(&report->arena, HR__ARENA_NO_LIMIT);
 
-    replay_call call = {.options = options != NULL ? options : &defaults, .report = report};
+    replay_call call = {.options = &used, .report = report};
     hr__replay_notes_init(&call.notes, &report->arena);
     hr_status status =
         hr__replay_work_init(&call.work, recording->model, call.options->torch_version,

@@ -80,6 +80,10 @@ class Recording(unittest.TestCase):
             small = recording.replay("native", card="6GiB", smallest_card=True)["results"][0]
             self.assertEqual((small["card_bytes"], small["completed"]), (6 << 30, True))
             self.assertIsNotNone(small["smallest_card_bytes"])
+            spilled = recording.replay(card="4GiB", spill="8GiB")
+            self.assertEqual((spilled["spill_bytes"], len(spilled["results"])), (8 << 30, 1))
+            self.assertTrue(spilled["results"][0]["completed"])
+            self.assertGreater(spilled["results"][0]["step_cost_us"], 0)
             self.assertTrue(recording.tune("6GiB")["fits"])
             self.assertTrue(recording.diff(recording)["same"])
             self.assertEqual(recording.doctor().verdict, "healthy")
