@@ -3,6 +3,7 @@
  * It knows nothing between two requests, so it may be started before, after and beside the jobs,
  * and ended at any time. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "arguments.h"
@@ -19,7 +20,8 @@ static void announce(const char *command_name, const serve_address *address)
     char url[METRICS_URL_BYTES];
     metrics_site_url(address, url);
     printf("%s\n", url);
-    fflush(stdout);
+    if (fflush(stdout) != 0)
+        return; /* nobody knows where it is */
     if (address->reach == SERVE_REACH_NETWORK || address->reach == SERVE_REACH_EVERY)
         fprintf(stderr,
                 "headroom %s: %s is not this machine alone: whoever reaches it sees the names of "
@@ -43,9 +45,11 @@ static int serve(const char *command_name, serve_address *address)
         return EXIT_COULD_NOT;
     }
     announce(command_name, address);
-    serve_wait(&ending_signals);
+    bool is_announced = ferror(stdout) == 0;
+    if (is_announced)
+        serve_wait(&ending_signals);
     serve_stop(server);
-    return EXIT_DONE;
+    return is_announced ? EXIT_DONE : EXIT_COULD_NOT; /* main() says so, of every command */
 }
 
 int command_exporter(int argc, char **argv)

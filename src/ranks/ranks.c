@@ -213,7 +213,8 @@ static hr_status examine_source(job *at, size_t place, hr__byte_source *source)
     if (!is_log) {
         at->shown[place].kind = HR_RANK_FILE_FOREIGN;
         at->shown[place].rank = HR_UNKNOWN;
-        at->shown[place].reason = "no recording, and not named as a log is";
+        at->shown[place].reason =
+            size_bytes == 0 ? "empty" : "no recording, and not named as a log is";
         return HR_OK;
     }
     return status == HR_OK ? examine_text(at, place, source, bytes, size_bytes) : status;
