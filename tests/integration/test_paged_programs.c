@@ -11,7 +11,6 @@
 
 #include "support/cmocka_here.h"
 #include "support/patterned_pool.h"
-#include "support/stress_run.h"
 
 enum { STREAMS = 4, MOST_HELD = 400, MOST_PINS = 4, PRIVATE_POOLS = 2 };
 
@@ -195,7 +194,7 @@ static void run_programs(program given, uint64_t seeds)
     for (size_t i = 0; i < 3; i++) {
         uint64_t copies = 0, refused_copies = 0, shares = 0;
         given.engine = engines[i];
-        for (uint64_t seed = 1; seed <= hr_test_rounds(seeds); seed++) {
+        for (uint64_t seed = 1; seed <= seeds; seed++) {
             hr_paged_stats stats = run_program(&given, seed);
             copies += stats.copies;
             refused_copies += stats.refused_copies;

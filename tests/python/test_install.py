@@ -186,7 +186,7 @@ print(headroom.torch.stats()["steps"])
     def test_sixteen_processes_compile_once(self):
         started = [self.world.start(INSTALL.format("")) for _ in range(16)]
         for process in started:
-            output, errors = process.communicate(timeout=100)
+            output, errors = process.communicate(timeout=self.world.patience_seconds)
             self.assertEqual((output.strip(), process.returncode), ("headroom via adapter", 0),
                              errors)
         self.assertEqual(self.world.compilations(), 1)
@@ -199,7 +199,7 @@ print(headroom.torch.stats()["steps"])
             """ + INSTALL.format("")
         started = [self.world.start(code) for _ in range(4)]
         for process in started:
-            output, errors = process.communicate(timeout=100)
+            output, errors = process.communicate(timeout=self.world.patience_seconds)
             self.assertEqual(output.strip(), "headroom via adapter", errors)
         self.assertEqual(self.world.compilations(), 1)
         self.assertEqual(list(self.world.cache.glob("*.busy")), [])

@@ -34,7 +34,7 @@ def _write(path, text):
 class World:
     """One such machine. What compiles slowly is made once and copied."""
     _libraries = None  # a folder with what was compiled
-    patience_seconds = 100
+    patience_seconds = 400  # for what hangs: compilers and Python, on a machine that is busy
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="headroom-test-")
