@@ -248,6 +248,8 @@ class GoingWrong(ViewCase):
             if not set(self.names()) - usual:
                 continue
             process.send_signal(signal.SIGSTOP)
+            if process.returncode is not None:  # it had ended, and is waited for already
+                return False
             os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             return bool(set(self.names()) - usual)
         return False
