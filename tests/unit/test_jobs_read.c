@@ -391,7 +391,7 @@ static void a_page_that_is_cut_off_meanwhile_harms_no_reader(void **state)
     snprintf(given.path, sizeof given.path, "%s", hr_live_page_path(page));
     assert_int_equal(pthread_create(&thread, NULL, cut_and_mend, &given), 0);
     while (!atomic_load(&given.is_over)) {
-        hr_jobs *jobs = live_folder_read(&folder);
+        hr_jobs *jobs = live_folder_read(folder);
         assert_int_equal(jobs->job_count + jobs->refused_count, 1);
         hr_jobs_free(jobs);
     }
