@@ -232,7 +232,7 @@ unsigned long long headroom_torch_advise(const unsigned long long *addresses, si
 {
     Adapter *adapter = headroom_torch::installed_adapter();
     uint64_t sum_bytes = 0;
-    if (adapter == nullptr)
+    if (adapter == nullptr || advice < HR_ADVISE_NORMAL || advice > HR_ADVISE_HOT)
         return 0;
     for (size_t i = 0; i < count; i++)
         sum_bytes += adapter->advise(headroom_torch::pointer_to(addresses[i]),
