@@ -152,7 +152,7 @@ class Once(TopCase):
                          "GPU; there is none\n")
 
     def test_one_that_ends_between_the_readings_is_refused(self) -> None:
-        job, other = self.job(), self.job("program=two.py")
+        job, other = self.job("program=one.py"), self.job("program=two.py")
         with subprocess.Popen([PROGRAM, "top", "--json", "--interval", "1", str(job.pid)],
                               env=self.environment, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE) as top:
