@@ -249,8 +249,8 @@ typedef struct hr_replay_options {
 
     /* hr_pool_options.spill_bytes: so much host memory may live memory go to, rather than that a
      * request fails. Only with "headroom...", which alone is run then if `runs` is NULL. Steps are
-     * marked and an optimizer's state is advised as cold where the recording shows them; safe
-     * points are granted. 0 = none. */
+     * marked, an optimizer's state is advised as cold and the weights of what trains as hot, where
+     * the recording shows them; safe points are granted. 0 = none. */
     uint64_t spill_bytes;
 } hr_replay_options;
 

@@ -135,7 +135,7 @@ static hr_status make_pool(hr__player *player, const hr__player_options *options
     player->has_sink = options->sink != NULL;
     player->trims_alone = options->trims_alone || options->skips_empty_cache;
     player->skips_empty_cache = options->skips_empty_cache;
-    player->is_cold = options->spill_bytes != 0 ? options->is_cold : NULL;
+    player->advice = options->spill_bytes != 0 ? options->advice : NULL;
     if (player->has_sink)
         HR__TRY(hr_pool_set_sink(player->pool, options->sink));
     return make_unsplit_pools(player, options->is_unsplit);
@@ -333,7 +333,7 @@ static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, si
     const hr__script_op *ops = player->script->ops;
     const hr_stream *streams = player->script->model->streams;
     hr_device_ptr *addresses = player->addresses;
-    const bool *is_cold = player->is_cold;
+    const uint8_t *advice = player->advice;
     uint64_t elapsed_ns = *player->elapsed_ns;
     hr_status status = HR_OK;
     size_t i = first;
@@ -343,8 +343,8 @@ static hr_status play_in_one_go(hr__player *player, size_t first, size_t end, si
             HR_ASSERT(addresses[op->slot] == HR_NULL);
             status =
                 hr_alloc(player->pool, op->size_bytes, streams[op->stream], &addresses[op->slot]);
-            if (is_cold != NULL && is_cold[i] && status == HR_OK)
-                status = hr_advise(player->pool, addresses[op->slot], HR_ADVISE_COLD);
+            if (advice != NULL && advice[i] != HR_ADVISE_NORMAL && status == HR_OK)
+                status = hr_advise(player->pool, addresses[op->slot], (hr_advice)advice[i]);
         } else if (op->kind == HR__SCRIPT_FREE) {
             hr_device_ptr address = addresses[op->slot];
             addresses[op->slot] = HR_NULL;

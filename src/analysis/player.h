@@ -52,8 +52,8 @@ typedef struct hr__player_options {
     bool skips_empty_cache; /* trims of the script are left out, but for those of one private pool:
                                these are of that pool alone then, as with trims_alone */
     uint64_t spill_bytes;   /* hr_pool_options.spill_bytes */
-    const bool *is_cold;    /* by operation of the script: what it asks for is seldom touched; or
-                               NULL: that is not known. Outlives the player */
+    const uint8_t *advice;  /* hr_advice by operation of the script, for what it asks for; or NULL:
+                               nothing is known. Outlives the player */
 } hr__player_options;
 
 /* What left the device for host memory, and what steps had to do with it. A step counts from the
@@ -78,8 +78,8 @@ typedef struct hr__player {
     bool trims_alone;
     bool skips_empty_cache;
     hr__player_listener listener;
-    bool has_lag;        /* the engine orders its own work by events on the script's streams */
-    const bool *is_cold; /* borrowed; or NULL */
+    bool has_lag;          /* the engine orders its own work by events on the script's streams */
+    const uint8_t *advice; /* borrowed; or NULL */
     hr__player_spill spill;
 
     /* Made-up streams. The pool keeps a queue for each, so their numbers are used again. */

@@ -83,7 +83,7 @@ typedef struct hr__replay_work {
     bool skips_empty_cache; /* recorded calls are left out: hr__player_options */
     size_t *steps;          /* owned; rising: a step has ended before these operations */
     size_t step_count;
-    bool *is_cold; /* owned; by operation: what it asks for is touched once a step; or NULL */
+    uint8_t *advice; /* owned; hr_advice by operation, for what it asks for; or NULL */
 } hr__replay_work;
 
 /* Notes what a reader of any result should know: a cut ring, several devices ... */
@@ -107,8 +107,9 @@ HR_MUST_CHECK hr_status hr__replay_work_add_trims(hr__replay_work *work, hr_empt
                                                   uint64_t *step_count);
 
 /* What a run with spill_bytes wants to know: where steps end, and which blocks are an optimizer's
- * state, by their stacks (replay_spill.c). Neither is known of every recording. HR_ERR_HOST_MEMORY
- */
+ * state or weights, by their stacks (replay_spill.c). None of it is known of every recording.
+ *
+ * HR_ERR_HOST_MEMORY */
 HR_MUST_CHECK hr_status hr__replay_work_add_spill(hr__replay_work *work, hr__replay_notes *notes);
 
 /* The same for those who have these at hand, and without a note. */

@@ -384,7 +384,7 @@ static hr_status start_player(run_state *run, hr__card card)
         .is_unsplit = work->is_unsplit,
         .skips_empty_cache = work->skips_empty_cache,
         .spill_bytes = run->setting.spill_bytes,
-        .is_cold = work->is_cold,
+        .advice = work->advice,
         .listener = {run->listener != NULL ? tell_listener : NULL, run},
     };
     if (run->listener != NULL)

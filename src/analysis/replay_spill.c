@@ -1,10 +1,13 @@
-/* replay_spill.c - what a run that spills is told of the program: its steps, and which blocks are
- * an optimizer's state.
+/* replay_spill.c - what a run that spills is told of the program: its steps, which blocks are an
+ * optimizer's state, and which are weights.
  *
- * A program under headroom's allocator says both itself (hr_pool_mark_step(), hr_advise()): the
- * Python package does so for it. Of a recording they are concluded, by the rules that everything
- * else goes by: steps.h, and roles.h for blocks that an optimizer made and kept. Where there are no
- * stacks nothing is advised, and age decides, as it would for a program that says nothing.
+ * A program under headroom's allocator says all three itself (hr_pool_mark_step(), hr_advise()):
+ * the Python package does so for it, and advises an optimizer's state as cold and the weights that
+ * an optimizer is given as hot. Of a recording they are concluded, by the rules that everything
+ * else goes by: steps.h, and roles.h for blocks that an optimizer made and kept, and for weights.
+ * Weights are advised only where something trains: without an optimizer nobody would say a word of
+ * them. Where there are no stacks nothing is advised, and age decides, as it would for a program
+ * that says nothing.
  *
  * Roles belong to lifetimes of the timeline, and operations to the script. They meet at the event
  * of the request; of blocks from before the recording, which have none, at their place in the order
@@ -25,18 +28,18 @@
 typedef struct early_block {
     uint64_t address;
     uint64_t size_bytes;
-    bool is_cold;
+    uint8_t advice;
 } early_block;
 
-typedef struct cold_search {
+typedef struct advice_search {
     const hr__script *script;
     const hr__timeline *timeline;
     const hr__roles *roles;
-    bool *is_cold;      /* by operation */
-    bool *is_cold_at;   /* owned; by instant: the block that begins there */
+    uint8_t *advice;    /* by operation: hr_advice */
+    uint8_t *advice_at; /* owned; by instant: of the block that begins there */
     early_block *early; /* owned; by rising address */
     size_t early_count;
-} cold_search;
+} advice_search;
 
 static int compare_early(const void *left, const void *right)
 {
@@ -52,30 +55,50 @@ static size_t count_early(const hr__timeline *timeline)
     return count;
 }
 
-static void read_lifetimes(cold_search *search)
+/* Is there an optimizer that has the weights? Its step need not ask for memory: what is seen of it
+ * then is that gradients are computed for it. */
+static bool is_training(const hr__roles *roles)
 {
+    size_t i = 0;
+    while (i < roles->pass_count && roles->passes[i].kind != HR__PASS_BACKWARD &&
+           roles->passes[i].kind != HR__PASS_OPTIMIZER)
+        i++;
+    return i < roles->pass_count;
+}
+
+static uint8_t advice_for(uint8_t role, bool trains)
+{
+    if (role == HR__ROLE_OPTIMIZER)
+        return HR_ADVISE_COLD;
+    return role == HR__ROLE_WEIGHTS && trains ? HR_ADVISE_HOT : HR_ADVISE_NORMAL;
+}
+
+static void read_lifetimes(advice_search *search)
+{
+    bool trains = is_training(search->roles);
     for (size_t i = 0; i < search->timeline->lifetime_count; i++) {
         const hr__lifetime *lifetime = &search->timeline->lifetimes[i];
-        bool is_cold = search->roles->roles[i] == HR__ROLE_OPTIMIZER;
-        if (lifetime->begin != 0)
-            search->is_cold_at[lifetime->begin] |= is_cold;
-        else
+        uint8_t advice = advice_for(search->roles->roles[i], trains);
+        if (lifetime->begin == 0)
             search->early[search->early_count++] =
-                (early_block){lifetime->address, lifetime->size_bytes, is_cold};
+                (early_block){lifetime->address, lifetime->size_bytes, advice};
+        else
+            search->advice_at[lifetime->begin] = advice;
     }
     if (search->early_count != 0)
         qsort(search->early, search->early_count, sizeof *search->early, compare_early);
 }
 
 /* Where both do not count alike, the file contradicts itself: nothing is said of those blocks. */
-static bool is_cold_early(const cold_search *search, size_t place, uint64_t size_bytes)
+static uint8_t early_advice(const advice_search *search, size_t place, uint64_t size_bytes)
 {
-    return search->early_count == search->script->initial_count && place < search->early_count &&
-           search->early[place].is_cold &&
-           search->early[place].size_bytes == hr__live_bytes_of(size_bytes);
+    bool counts_alike = search->early_count == search->script->initial_count &&
+                        place < search->early_count &&
+                        search->early[place].size_bytes == hr__live_bytes_of(size_bytes);
+    return counts_alike ? search->early[place].advice : HR_ADVISE_NORMAL;
 }
 
-static void advise_operations(cold_search *search)
+static void advise_operations(advice_search *search)
 {
     const hr__script *script = search->script;
     size_t early_place = 0;
@@ -83,36 +106,36 @@ static void advise_operations(cold_search *search)
         const hr__script_op *op = &script->ops[i];
         if (op->kind != HR__SCRIPT_ALLOC || op->size_bytes == 0)
             continue;
-        search->is_cold[i] = op->first_event == HR__BEFORE_RECORDING
-                                 ? is_cold_early(search, early_place++, op->size_bytes)
-                                 : search->is_cold_at[op->end_event];
+        search->advice[i] = op->first_event == HR__BEFORE_RECORDING
+                                ? early_advice(search, early_place++, op->size_bytes)
+                                : search->advice_at[op->end_event];
     }
 }
 
-static hr_status find_cold(hr__replay_work *work, const hr__timeline *timeline,
-                           const hr__roles *roles)
+static hr_status find_advice(hr__replay_work *work, const hr__timeline *timeline,
+                             const hr__roles *roles)
 {
     size_t instant_count = timeline->trace->event_count + 1;
     size_t early_count = count_early(timeline);
-    cold_search search = {
+    advice_search search = {
         .script = &work->script,
         .timeline = timeline,
         .roles = roles,
-        .is_cold = hr__host_alloc_zeroed(work->script.op_count + 1, sizeof(bool)),
-        .is_cold_at = hr__host_alloc_zeroed(instant_count, sizeof(bool)),
+        .advice = hr__host_alloc_zeroed(work->script.op_count + 1, sizeof(uint8_t)),
+        .advice_at = hr__host_alloc_zeroed(instant_count, sizeof(uint8_t)),
         .early = hr__host_alloc_zeroed(early_count + 1, sizeof(early_block)),
     };
-    work->is_cold = search.is_cold;
+    work->advice = search.advice;
     hr_status status = HR_OK;
-    if (search.is_cold == NULL || search.is_cold_at == NULL || search.early == NULL) {
+    if (search.advice == NULL || search.advice_at == NULL || search.early == NULL) {
         status = hr__fail_host_memory(work->script.op_count + instant_count +
                                           early_count * sizeof(early_block),
-                                      "the blocks of an optimizer");
+                                      "what blocks are advised as");
     } else {
         read_lifetimes(&search);
         advise_operations(&search);
     }
-    hr__host_free(search.is_cold_at);
+    hr__host_free(search.advice_at);
     hr__host_free(search.early);
     return status;
 }
@@ -133,33 +156,49 @@ hr_status hr__replay_work_add_spill_by(hr__replay_work *work, const hr__timeline
                                        const hr__steps *steps, const hr__roles *roles)
 {
     HR__TRY(place_steps(work, steps));
-    return find_cold(work, timeline, roles);
+    return find_advice(work, timeline, roles);
 }
 
 /* ---- from the beginning ---------------------------------------------------------------------- */
 
+typedef struct advised {
+    size_t count;
+    uint64_t bytes;
+} advised;
+
+static advised count_advised(const hr__replay_work *work, hr_advice advice)
+{
+    advised found = {0, 0};
+    for (size_t i = 0; i < work->script.op_count; i++) {
+        if (work->advice[i] != (uint8_t)advice)
+            continue;
+        found.count += 1;
+        found.bytes += hr__live_bytes_of(work->script.ops[i].size_bytes);
+    }
+    return found;
+}
+
 static void note_advice(const hr__replay_work *work, const hr__steps *steps,
                         hr__replay_notes *notes)
 {
-    const hr__script *script = &work->script;
-    uint64_t cold_bytes = 0;
-    size_t cold_count = 0;
+    advised cold = count_advised(work, HR_ADVISE_COLD), hot = count_advised(work, HR_ADVISE_HOT);
     char text[HR__SIZE_TEXT_BYTES];
-    for (size_t i = 0; i < script->op_count; i++) {
-        cold_count += work->is_cold[i];
-        cold_bytes += work->is_cold[i] ? hr__live_bytes_of(script->ops[i].size_bytes) : 0;
-    }
     if (steps->end_count == 0)
         hr__replay_note(notes, "No training step was found in the recording: what is spilled does "
                                "not come back, and what it costs a step is not known.");
-    if (cold_count != 0)
+    if (cold.count != 0)
         hr__replay_note(notes,
                         "%zu blocks of an optimizer's state (%s) are taken to be advised as cold, "
                         "by their stacks: they leave the device first.",
-                        cold_count, hr__format_size(cold_bytes, text));
+                        cold.count, hr__format_size(cold.bytes, text));
     else
         hr__replay_note(notes, "No block is known to be an optimizer's state: which leave the "
                                "device first is decided by age.");
+    if (hot.count != 0)
+        hr__replay_note(notes,
+                        "%zu blocks of weights (%s) are taken to be advised as hot, by their "
+                        "stacks: they leave the device last.",
+                        hot.count, hr__format_size(hot.bytes, text));
 }
 
 typedef struct spill_parts {

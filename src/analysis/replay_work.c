@@ -125,7 +125,7 @@ void hr__replay_work_deinit(hr__replay_work *work)
     hr__host_free(work->is_unsplit);
     hr__host_free(work->trims);
     hr__host_free(work->steps);
-    hr__host_free(work->is_cold);
+    hr__host_free(work->advice);
     hr__host_free(work->recorded_conf);
     *work = (hr__replay_work){.trim_count = 0};
 }

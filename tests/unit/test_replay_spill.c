@@ -10,6 +10,7 @@
 #include "support/hand_made_recording.h"
 #include "support/hand_made_script.h"
 #include "support/host_memory_sweep.h"
+#include "support/made_up_run.h"
 
 #define GIB (UINT64_C(1) << 30)
 
@@ -86,6 +87,33 @@ static void a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves(void *
     assert_int_equal(result.spills, 0);
     assert_int_equal(result.spill_wait_ns, 0);
     assert_int_equal(result.step_cost_ns, 0);
+}
+
+/* Of two blocks the younger leaves, and comes back once the other is gone. Where it is hot the
+ * other leaves, and is freed while it is away: nothing is left to come back. */
+static void what_is_hot_stays_as_long_as_something_else_can_leave(void **state)
+{
+    (void)state;
+    uint8_t advice[5] = {HR_ADVISE_NORMAL};
+    size_t steps[] = {4, 4, 4, 4, 4, 4, 4, 4}; /* quiet ones: memory may come back */
+    make_program();
+    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    work.steps = steps;
+    work.step_count = sizeof steps / sizeof steps[0];
+    work.advice = advice;
+    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    assert_true(result.is_complete);
+    assert_int_equal(result.spills, 1);
+    assert_true(result.returns > 0);
+    advice[1] = HR_ADVISE_HOT;
+    result = run_on(&work, spilling, 100 * MIB);
+    assert_true(result.is_complete);
+    assert_int_equal(result.spills, 1);
+    assert_int_equal(result.returns, 0);
+    advice[0] = HR_ADVISE_HOT; /* both: it is as before, rather than that memory runs out */
+    result = run_on(&work, spilling, 100 * MIB);
+    assert_true(result.is_complete);
+    assert_true(result.returns > 0);
 }
 
 static void a_run_says_the_same_each_time(void **state)
@@ -213,6 +241,62 @@ static void a_program_that_knows_no_spill_gets_none(void **state)
     record_dispose(&recording);
 }
 
+/* Does a note of a replay of the run have these words? */
+static bool is_noted(made_up_run *run, const char *words)
+{
+    hr_replay_options options = options_of(1024 * MIB);
+    hr_replay_report *report = NULL;
+    bool is_there = false;
+    assert_int_equal(hr_recording_replay(&run->recording, &options, &report), HR_OK);
+    for (size_t i = 0; i < report->note_count; i++)
+        is_there = is_there || strstr(report->notes[i], words) != NULL;
+    hr_replay_report_free(report);
+    return is_there;
+}
+
+static void an_optimizers_state_is_advised_as_cold_and_weights_as_hot(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 3; i++)
+        run_step(&run, 4 * RUN_MIB);
+    (void)run_end(&run);
+    assert_true(is_noted(&run, "12 blocks of an optimizer's state (24.00 MiB) are taken to be "
+                               "advised as cold"));
+    assert_true(is_noted(&run, "12 blocks of weights (12.00 MiB) are taken to be advised as hot"));
+    run_dispose(&run, NULL);
+}
+
+/* No optimizer is given them: nobody would say anything of them. */
+static void weights_of_what_does_not_train_are_not_advised(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, true);
+    for (int i = 0; i < 3; i++) {
+        run_graph graph = run_forward(&run, 4 * RUN_MIB, false);
+        run_free(&run, graph.output);
+    }
+    (void)run_end(&run);
+    assert_false(is_noted(&run, "of weights"));
+    assert_true(is_noted(&run, "No block is known to be an optimizer's state"));
+    run_dispose(&run, NULL);
+}
+
+static void without_stacks_nothing_is_advised(void **state)
+{
+    (void)state;
+    made_up_run run;
+    run_begin(&run, false);
+    for (int i = 0; i < 3; i++)
+        run_step(&run, 4 * RUN_MIB);
+    (void)run_end(&run);
+    assert_false(is_noted(&run, "of weights"));
+    assert_true(is_noted(&run, "No block is known to be an optimizer's state"));
+    run_dispose(&run, NULL);
+}
+
 static bool replay_all(void *context)
 {
     hr_replay_options options = options_of(100 * MIB);
@@ -238,6 +322,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_leaves_the_device_and_is_counted),
         cmocka_unit_test(too_small_a_budget_is_of_no_help),
         cmocka_unit_test(a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves),
+        cmocka_unit_test(what_is_hot_stays_as_long_as_something_else_can_leave),
         cmocka_unit_test(a_run_says_the_same_each_time),
         cmocka_unit_test(with_spill_a_card_may_be_smaller_than_what_is_live),
         cmocka_unit_test(touching_takes_what_was_measured),
@@ -245,6 +330,9 @@ int main(void)
         cmocka_unit_test(only_policies_of_our_own_can_spill),
         cmocka_unit_test(steps_of_a_recording_are_marked_and_counted),
         cmocka_unit_test(a_program_that_knows_no_spill_gets_none),
+        cmocka_unit_test(an_optimizers_state_is_advised_as_cold_and_weights_as_hot),
+        cmocka_unit_test(weights_of_what_does_not_train_are_not_advised),
+        cmocka_unit_test(without_stacks_nothing_is_advised),
         cmocka_unit_test(running_out_of_host_memory_anywhere_leaves_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
