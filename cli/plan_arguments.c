@@ -197,6 +197,15 @@ static bool read_mode(const char *command_name, const given *words, hr_plan_sett
                                        "--keep-graph have a loss, --generate has none");
         return false;
     }
+    if (words->optimizer != NULL &&
+        (words->is_inference || words->keeps_graph || words->generate != NULL)) {
+        arguments_refuse(command_name,
+                         "--%s has no optimizer: expected it or --optimizer, which is of training",
+                         words->keeps_graph    ? "keep-graph"
+                         : words->is_inference ? "inference"
+                                               : "generate");
+        return false;
+    }
     settings->without_loss = words->without_loss;
     if (words->is_inference || words->generate != NULL)
         settings->mode = HR_PLAN_MODE_INFERENCE;

@@ -108,6 +108,10 @@ static hr_status check_mode(const hr_plan_settings *settings, const facts *is)
 {
     HR__TRY(refuse_if(settings->without_loss && settings->mode != HR_PLAN_MODE_INFERENCE,
                       "without loss: only inference does without one"));
+    HR__TRY(
+        refuse_if(settings->loss_chunks > 1 && (settings->without_loss || settings->generate > 0),
+                  "loss chunks: generation has no loss to compute in pieces, nor has a pass "
+                  "without labels"));
     if (is->is_training)
         return refuse_if(settings->generate > 0,
                          "generate: tokens are generated in inference, not in training");

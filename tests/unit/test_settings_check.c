@@ -105,6 +105,10 @@ static void what_does_not_go_together_is_refused(void **state)
     (void)state;
     REFUSED(gpt2, "without loss: only inference", settings.without_loss = true);
     REFUSED(gpt2, "generate: tokens are generated in inference", settings.generate = 8);
+    REFUSED(gpt2, "loss chunks: generation has no loss", settings.mode = HR_PLAN_MODE_INFERENCE,
+            settings.generate = 8, settings.loss_chunks = 2);
+    REFUSED(gpt2, "loss chunks: generation has no loss", settings.mode = HR_PLAN_MODE_INFERENCE,
+            settings.without_loss = true, settings.loss_chunks = 2);
     REFUSED(gpt2, "checkpointing: only training", settings.mode = HR_PLAN_MODE_INFERENCE,
             settings.checkpointing = HR_CHECKPOINTING_FULL);
     REFUSED(gpt2, "accumulation: ", settings.mode = HR_PLAN_MODE_INFERENCE,
