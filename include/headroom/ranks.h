@@ -48,7 +48,7 @@ typedef enum hr_rank_file_kind {
 typedef struct hr_rank_file {
     const char *path; /* below the folder */
     hr_rank_file_kind kind;
-    uint64_t rank;       /* HR_UNKNOWN: none, or several */
+    uint64_t rank;       /* of one that was not read: by its name. HR_UNKNOWN: none, or several */
     uint64_t rank_count; /* whose lines are in it: 0, 1, or as many as its labels name */
     const char *reason;  /* why it was not read, or why its rank is not known; NULL */
 } hr_rank_file;
@@ -148,6 +148,11 @@ typedef struct hr_ranks_report {
     const char *const *notes;
     size_t note_count;
     bool is_something_to_see; /* a rank with a problem, out of line, or unlike the others */
+
+    /* Rising: ranks of which there are files, none of which could be read, or had anything in it.
+     * They are not among `ranks`, nor `missing`. */
+    const uint64_t *unread;
+    size_t unread_count;
 } hr_ranks_report;
 
 /* Examines the files of `folder`, and those of the folders in it. `options` may be NULL. A file

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h> /* qsort */
 
+#include "base/checked_math.h" /* hr__max_u64 */
 #include "base/error.h"
 #include "base/host_memory.h"
 #include "ranks/rank_parts.h"
@@ -98,28 +99,61 @@ static hr_rank merge_rank(const hr__account *accounts, size_t count)
     return rank;
 }
 
-static hr_status find_missing(hr__ranks_work *work)
+/* The highest number that files of the job have. What is no recording and no log is named as it
+ * likes: a layer's weights may be `layer_r80.bin`. */
+static uint64_t highest_rank(const hr_ranks_report *report)
 {
-    hr_ranks_report *report = work->report;
-    if (report->rank_count == 0)
-        return HR_OK;
-    uint64_t highest = report->ranks[report->rank_count - 1].rank;
-    uint64_t absent = highest + 1 - report->rank_count;
-    if (absent > MOST_MISSING)
-        return hr__ranks_note(work, "%llu numbers below rank %llu have no file.",
-                              (unsigned long long)absent, (unsigned long long)highest);
-    uint64_t *missing =
-        hr__arena_alloc_array(work->arena, (size_t)absent, sizeof *missing, _Alignof(uint64_t));
-    if (missing == NULL)
-        return hr__fail_host_memory(absent * sizeof *missing, "the ranks without a file");
+    uint64_t highest = report->rank_count > 0 ? report->ranks[report->rank_count - 1].rank : 0;
+    for (size_t i = 0; i < report->file_count; i++) {
+        const hr_rank_file *file = &report->files[i];
+        if (file->kind == HR_RANK_FILE_UNREADABLE && file->rank != HR_UNKNOWN)
+            highest = hr__max_u64(highest, file->rank);
+    }
+    return highest;
+}
+
+static bool has_file(const hr_ranks_report *report, uint64_t rank)
+{
+    size_t i = 0;
+    while (i < report->file_count && report->files[i].rank != rank)
+        i++;
+    return i < report->file_count;
+}
+
+/* Numbers without an account: there is no file, or none that told anything. */
+static void sort_absent(hr_ranks_report *report, uint64_t highest, uint64_t *missing,
+                        uint64_t *unread)
+{
     size_t place = 0;
-    for (uint64_t number = 0; number < highest; number++) {
-        if (report->ranks[place].rank == number)
+    for (uint64_t number = 0; number <= highest; number++) {
+        if (place < report->rank_count && report->ranks[place].rank == number)
             place++;
+        else if (has_file(report, number))
+            unread[report->unread_count++] = number;
         else
             missing[report->missing_count++] = number;
     }
     report->missing = missing;
+    report->unread = unread;
+}
+
+static hr_status find_absent(hr__ranks_work *work)
+{
+    hr_ranks_report *report = work->report;
+    uint64_t highest = highest_rank(report);
+    uint64_t absent = highest + 1 - report->rank_count;
+    if (report->rank_count == 0 && !has_file(report, highest))
+        return HR_OK; /* no file has a number */
+    if (absent > MOST_MISSING)
+        return hr__ranks_note(work,
+                              "%llu numbers below rank %llu have no file, or none that could be "
+                              "read.",
+                              (unsigned long long)absent, (unsigned long long)highest);
+    uint64_t *numbers =
+        hr__arena_alloc_array(work->arena, 2 * (size_t)absent, sizeof *numbers, _Alignof(uint64_t));
+    if (numbers == NULL)
+        return hr__fail_host_memory(2 * absent * sizeof *numbers, "the ranks without a file");
+    sort_absent(report, highest, numbers, numbers + absent);
     return HR_OK;
 }
 
@@ -154,7 +188,7 @@ static hr_status fill_ranks(hr__ranks_work *work, const hr__account **mains)
     report->ranks = ranks;
     report->unassigned = ranks + report->rank_count; /* HR_UNKNOWN is the highest number */
     report->unassigned_count = count - report->rank_count;
-    return find_missing(work);
+    return find_absent(work);
 }
 
 hr_status hr__ranks_merge(hr__ranks_work *work, const hr__account ***out)

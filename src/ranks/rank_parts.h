@@ -96,8 +96,8 @@ HR_MUST_CHECK hr_status hr__account_story(hr__ranks_work *work, hr__story *story
 HR_MUST_CHECK hr_status hr__growth_per_step(const double *steps, const double *bytes, size_t count,
                                             bool is_peak, double *out);
 
-/* Makes report->ranks, ->unassigned and ->missing of the accounts, and `*mains`, of each rank the
- * account of its recording, or NULL: the caller's, freed with hr__host_free(). */
+/* Makes report->ranks, ->unassigned, ->missing and ->unread of the accounts, and `*mains`, of each
+ * rank the account of its recording, or NULL: the caller's, freed with hr__host_free(). */
 HR_MUST_CHECK hr_status hr__ranks_merge(hr__ranks_work *work, const hr__account ***mains);
 
 /* Fills the rest of the report. `mains` as above. */

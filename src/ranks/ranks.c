@@ -105,7 +105,6 @@ static hr_status refuse(job *at, size_t place)
 {
     const char *words = without_name(at, place, hr_last_error());
     at->shown[place].kind = HR_RANK_FILE_UNREADABLE;
-    at->shown[place].rank = HR_UNKNOWN;
     return hr__ranks_keep(at->work, words, &at->shown[place].reason);
 }
 
@@ -212,7 +211,6 @@ static hr_status examine_source(job *at, size_t place, hr__byte_source *source)
         return examine_recording(at, place, source);
     if (!is_log) {
         at->shown[place].kind = HR_RANK_FILE_FOREIGN;
-        at->shown[place].rank = HR_UNKNOWN;
         at->shown[place].reason =
             size_bytes == 0 ? "empty" : "no recording, and not named as a log is";
         return HR_OK;

@@ -302,14 +302,15 @@ static void say_worst(hr__report *out, const hr_ranks_report *report)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void say_numbers(hr__report *out, const char *label, const uint64_t *numbers, size_t count)
+static void say_numbers(hr__report *out, const char *label, const char *behind,
+                        const uint64_t *numbers, size_t count)
 {
     hr__byte_buffer text;
     if (count == 0)
         return;
     hr__byte_buffer_init(&text);
     append_numbers(&text, numbers, sizeof *numbers, count);
-    hr__report_fact(out, label, "%s", hr__byte_buffer_text(&text));
+    hr__report_fact(out, label, "%s%s", hr__byte_buffer_text(&text), behind);
     out->buffer.has_failed |= text.has_failed;
     hr__byte_buffer_deinit(&text);
 }
@@ -346,7 +347,9 @@ static void say_sources(hr__report *out, const hr_ranks_report *report)
                     hr__counted_text(report->recording_count, "recording").text,
                     hr__counted_text(report->text_count, "text").text, report->unreadable_count,
                     report->foreign_count);
-    say_numbers(out, "no files of", report->missing, report->missing_count);
+    say_numbers(out, "no files of", "", report->missing, report->missing_count);
+    say_numbers(out, "not read", " (their files are below, with the reason)", report->unread,
+                report->unread_count);
     say_files(out, report, "no rank", HR_RANK_FILE_RECORDING, true,
               count_unassigned(report, HR_RANK_FILE_RECORDING));
     say_files(out, report, "no rank", HR_RANK_FILE_TEXT, true,

@@ -219,6 +219,14 @@ static void json_files(hr__json *json, const hr_ranks_report *report)
     hr__json_end_array(json);
 }
 
+static void json_numbers(hr__json *json, const char *key, const uint64_t *numbers, size_t count)
+{
+    hr__json_begin_array(json, key);
+    for (size_t i = 0; i < count; i++)
+        hr__json_unsigned(json, NULL, numbers[i]);
+    hr__json_end_array(json);
+}
+
 void hr__report_ranks_json(hr__report *out, const hr_ranks_report *report)
 {
     hr__json json;
@@ -232,10 +240,8 @@ void hr__report_ranks_json(hr__report *out, const hr_ranks_report *report)
     json_medians(&json, report);
     json_ranks(&json, "ranks", out->form.file, report->ranks, report->rank_count);
     json_ranks(&json, "unassigned", out->form.file, report->unassigned, report->unassigned_count);
-    hr__json_begin_array(&json, "missing");
-    for (size_t i = 0; i < report->missing_count; i++)
-        hr__json_unsigned(&json, NULL, report->missing[i]);
-    hr__json_end_array(&json);
+    json_numbers(&json, "missing", report->missing, report->missing_count);
+    json_numbers(&json, "unread", report->unread, report->unread_count);
     json_outliers(&json, report);
     json_sites(&json, report, out->form.most_rows);
     json_settings(&json, report);

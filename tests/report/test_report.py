@@ -176,6 +176,8 @@ class GoingWrong(ReportCase):
         self.assertRegex(result.stdout, r"\nfiles +3: 1 recording, 0 texts, 1 unreadable, 1 others\n")
         self.assertRegex(result.stdout, r"\nunreadable +run\.rank1\.pickle: .*ends too early")
         self.assertRegex(result.stdout, r"\nothers +train\.py: ")
+        self.assertRegex(result.stdout, r"\nnot read +1 \(their files are below, with the reason\)\n")
+        self.assertNotIn("no files of", result.stdout)
 
     @unittest.skipIf(os.geteuid() == 0, "root reads everything")
     def test_a_file_that_may_not_be_read_is_named(self):

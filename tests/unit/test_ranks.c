@@ -328,6 +328,38 @@ static void what_cannot_be_read_is_named_and_the_rest_goes_on(void **state)
     hr_ranks_report_free(report);
 }
 
+/* Also the highest is one; what is no file of the job's does not make the job larger. */
+static void ranks_whose_files_cannot_be_read_are_not_said_to_have_none(void **state)
+{
+    (void)state;
+    job_folder_put_snapshot(&job, "a.rank0.json", (job_snapshot){40, 20, 0, NULL});
+    job_folder_put(&job, "a.rank1.pickle", "\x80\x04 this is no pickle");
+    job_folder_put(&job, "a.rank2.pickle", "");
+    job_folder_put(&job, "a.rank4.pickle", "\x80\x04 this is no pickle");
+    job_folder_put(&job, "layer_r80.bin", "weights");
+    hr_ranks_report *report = examine();
+    assert_int_equal(report->rank_count, 1);
+    assert_int_equal(report->missing_count, 1);
+    assert_int_equal(report->missing[0], 3);
+    assert_int_equal(report->unread_count, 3);
+    assert_int_equal(report->unread[0], 1);
+    assert_int_equal(report->unread[1], 2);
+    assert_int_equal(report->unread[2], 4);
+    assert_int_equal(file_of(report, "a.rank4.pickle")->rank, 4);
+    hr_ranks_report_free(report);
+}
+
+static void where_no_file_has_a_rank_none_is_missing(void **state)
+{
+    (void)state;
+    job_folder_put_snapshot(&job, "loose.json", (job_snapshot){40, 20, 0, NULL});
+    job_folder_put(&job, "odd.pickle", "\x80\x04 this is no pickle");
+    hr_ranks_report *report = examine();
+    assert_int_equal(report->unassigned_count, 1);
+    assert_int_equal(report->missing_count + report->unread_count, 0);
+    hr_ranks_report_free(report);
+}
+
 static void a_pipe_and_links_in_circles_do_no_harm(void **state)
 {
     (void)state;
@@ -516,6 +548,8 @@ int main(void)
         IN_A_FOLDER(torchrun_s_folders_are_ranks_of_one_machine),
         IN_A_FOLDER(a_folder_of_torchrun_with_another_rank_in_it_is_said),
         IN_A_FOLDER(what_cannot_be_read_is_named_and_the_rest_goes_on),
+        IN_A_FOLDER(ranks_whose_files_cannot_be_read_are_not_said_to_have_none),
+        IN_A_FOLDER(where_no_file_has_a_rank_none_is_missing),
         IN_A_FOLDER(a_pipe_and_links_in_circles_do_no_harm),
         IN_A_FOLDER(more_files_than_wanted_are_said),
         IN_A_FOLDER(of_too_many_names_those_that_were_seen_are_taken),

@@ -86,7 +86,7 @@ static const hr_rank_file files[] = {
     {"slurm-1.out", HR_RANK_FILE_TEXT, HR_UNKNOWN, 0, "nothing says whose it is"},
     {"train.py", HR_RANK_FILE_FOREIGN, HR_UNKNOWN, 0, "no recording"},
 };
-static const uint64_t missing[] = {3};
+static const uint64_t missing[] = {3}, unread[] = {4, 6};
 static const char *const notes[] = {"There are more."};
 
 static const hr_ranks_report sample = {
@@ -94,6 +94,8 @@ static const hr_ranks_report sample = {
     .rank_count = 3,
     .missing = missing,
     .missing_count = 1,
+    .unread = unread,
+    .unread_count = 2,
     .ran_out_count = 2,
     .first_rank = 1,
     .first_lead_us = 1200000,
@@ -149,6 +151,7 @@ static void the_first_comes_first_then_all_ranks(void **state)
         "\n"
         "files         7: 2 recordings, 3 texts, 1 unreadable, 1 others\n"
         "no files of   3\n"
+        "not read      4, 6 (their files are below, with the reason)\n"
         "no rank       slurm-1.out: nothing says whose it is\n"
         "unreadable    odd?[31m.pickle: it is cut short\n"
         "others        train.py: no recording\n"
@@ -253,6 +256,8 @@ static void json_has_every_figure(void **state)
                         "odd\x1b[31m.pickle");
     assert_int_equal(json_array_size(json_object_get(json, "settings")), 2);
     assert_int_equal(json_integer_value(item(json, "missing", 0)), 3);
+    assert_int_equal(json_array_size(json_object_get(json, "unread")), 2);
+    assert_int_equal(json_integer_value(item(json, "unread", 1)), 6);
     json_decref(json);
 }
 
