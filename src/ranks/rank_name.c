@@ -89,24 +89,38 @@ static bool find_word(span name, const char *word, bool needs_sign_before, uint6
     return false;
 }
 
-/* slurm-JOB_TASK.out, slurm-JOB-TASK.out */
-static bool find_slurm(span name, uint64_t *rank)
+/* slurm-JOB-RANK.out, slurm-JOB_TASK.out, slurm-JOB_TASK-RANK.out: TASK is that of an array. */
+static bool find_slurm(span name, hr__rank_name *out)
 {
-    size_t at = strlen("slurm-"), end;
+    size_t job = strlen("slurm-"), at = job, end;
+    uint64_t task;
     if (!begins_with(name, "slurm-"))
         return false;
-    size_t job = at;
     while (at < name.size_bytes && is_digit(name.text[at]))
         at++;
-    if (at == job || at == name.size_bytes || strchr("_-", name.text[at]) == NULL)
+    if (at == job || at == name.size_bytes)
         return false;
-    return read_number(name, at + 1, &end, rank) && end < name.size_bytes && name.text[end] == '.';
+    if (name.text[at] == '_' && read_number(name, at + 1, &end, &task) && end < name.size_bytes &&
+        !is_letter(name.text[end])) {
+        out->array = name.text + job;
+        out->array_bytes = end - job;
+        at = end;
+    }
+    return name.text[at] == '-' && read_number(name, at + 1, &end, &out->rank) &&
+           end < name.size_bytes && name.text[end] == '.';
 }
 
-static bool find_in_name(span name, uint64_t *rank)
+/* An array's task is noted also where the rank is found in another way. */
+static bool find_in_name(span name, hr__rank_name *out)
 {
-    return find_word(name, "rank", false, rank) || find_slurm(name, rank) ||
-           find_word(name, "task", false, rank) || find_word(name, "r", true, rank);
+    uint64_t rank;
+    bool is_slurm = find_slurm(name, out);
+    if (!find_word(name, "rank", false, &rank) &&
+        (is_slurm ||
+         (!find_word(name, "task", false, &rank) && !find_word(name, "r", true, &rank))))
+        return is_slurm;
+    out->rank = rank;
+    return true;
 }
 
 /* The part of `path` before its last slash; empty without one. */
@@ -146,7 +160,7 @@ hr__rank_name hr__rank_of_path(const char *path)
 {
     hr__rank_name found = {.is_known = false};
     span whole = {path, strlen(path)};
-    if (find_in_name(last_part(whole), &found.rank)) {
+    if (find_in_name(last_part(whole), &found)) {
         found.is_known = true;
         return found;
     }
@@ -158,7 +172,7 @@ hr__rank_name hr__rank_of_path(const char *path)
             found.is_known = true;
             return found;
         }
-    return (hr__rank_name){.is_known = false};
+    return found;
 }
 
 bool hr__is_log_name(const char *path)

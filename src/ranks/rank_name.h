@@ -3,12 +3,13 @@
  * In this order:
  *
  *   the name      headroom-oom-train-812-rank3.pickle, run.rank3.pid9.pickle, snap_rank_3.pickle,
- *                 log-task3.txt, mem_r3.pickle; slurm-4711_3.out and slurm-4711-3.out
- *   torchrun      <run>/attempt_0/3/stderr.log, of `torchrun --log-dir --redirects`: the number is
- *                 that of the process on its machine
- *   a folder      rank3/memory.pickle: where the word comes first
+ *                 log-task3.txt, mem_r3.pickle; slurm-4711-3.out, and slurm-4711_5-3.out of an
+ * array torchrun      <run>/attempt_0/3/stderr.log, of `torchrun --log-dir --redirects`: the number
+ * is that of the process on its machine a folder      rank3/memory.pickle: where the word comes
+ * first
  *
- * A number of more than six digits is no rank. */
+ * A number of more than six digits is no rank. Nor is that of slurm-4711_5.out, which is what
+ * sbatch calls the output of an array's task: a job of its own, with ranks from 0 on. */
 #ifndef HR_RANKS_RANK_NAME_H
 #define HR_RANKS_RANK_NAME_H
 
@@ -20,7 +21,9 @@ typedef struct hr__rank_name {
     bool is_known;
     bool is_local; /* torchrun's: counted on one machine */
     uint64_t rank;
-    size_t run_bytes; /* torchrun's: how much of the path is the run's folder */
+    size_t run_bytes;  /* torchrun's: how much of the path is the run's folder */
+    const char *array; /* in the path: "4711_5", the job and its task in an array; NULL: none */
+    size_t array_bytes;
 } hr__rank_name;
 
 /* `path` is below the folder that was given. */

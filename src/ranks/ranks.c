@@ -30,6 +30,7 @@ typedef struct job {
     hr__rank_files files;
     hr_rank_file *shown; /* the arena's: one for each of files */
     bool is_local_known; /* torchrun's numbers are ranks: there is one run of it */
+    size_t array_tasks;  /* of Slurm's arrays: so many jobs the files are of, where there are any */
     size_t done_count;
 } job;
 
@@ -67,21 +68,51 @@ static bool has_one_run(const hr__rank_files *files)
     return true;
 }
 
+static bool is_same_array_task(const hr__rank_name *one, const hr__rank_name *other)
+{
+    return one->array != NULL && other->array != NULL && one->array_bytes == other->array_bytes &&
+           memcmp(one->array, other->array, one->array_bytes) == 0;
+}
+
+/* A task may have several files: it counts with the first. */
+static size_t count_array_tasks(const hr__rank_files *files)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < files->count; i++) {
+        size_t earlier = i;
+        while (earlier > 0 &&
+               !is_same_array_task(&files->paths[earlier - 1].name, &files->paths[i].name))
+            earlier--;
+        count += files->paths[i].name.array != NULL && earlier == 0;
+    }
+    return count;
+}
+
+/* Of one job of several: its ranks are not those of the others. */
+static bool is_of_one_of_several_jobs(const job *at, size_t place)
+{
+    return at->files.paths[place].name.array != NULL && at->array_tasks > 1;
+}
+
 static uint64_t rank_of(const job *at, size_t place)
 {
     const hr__rank_name *name = &at->files.paths[place].name;
-    bool is_known = name->is_known && (!name->is_local || at->is_local_known);
+    bool is_known = name->is_known && (!name->is_local || at->is_local_known) &&
+                    !is_of_one_of_several_jobs(at, place);
     return is_known ? name->rank : HR_UNKNOWN;
 }
 
 /* Is the text one rank's for certain? torchrun's files may be of another than their folder says. */
 static bool is_of_one_rank(const job *at, size_t place)
 {
-    return at->files.paths[place].name.is_known && !at->files.paths[place].name.is_local;
+    return at->files.paths[place].name.is_known && !at->files.paths[place].name.is_local &&
+           !is_of_one_of_several_jobs(at, place);
 }
 
 static const char *why_unknown(const job *at, size_t place)
 {
+    if (at->files.paths[place].name.array != NULL)
+        return "the number in its name is of a task of a Slurm array, which is a job and no rank";
     return at->files.paths[place].name.is_local
                ? "torchrun numbers the processes of each machine, and there are several of its "
                  "runs here"
@@ -177,7 +208,8 @@ static hr_status examine_text(job *at, size_t place, hr__byte_source *source, co
     hr_rank_file *shown = &at->shown[place];
     hr__story_file file = {.path = shown->path,
                            .rank = rank_of(at, place),
-                           .has_labels = !is_of_one_rank(at, place),
+                           .has_labels =
+                               !is_of_one_rank(at, place) && !is_of_one_of_several_jobs(at, place),
                            .last_rank = HR_UNKNOWN};
     if (memchr(bytes, '\0', size_bytes) != NULL)
         return hr__fail(HR_ERR_CORRUPT_FILE, "expected a text, found bytes that no text has");
@@ -363,6 +395,17 @@ static hr_status note_left_out(job *at)
     return HR_OK;
 }
 
+static hr_status note_several_jobs(job *at)
+{
+    if (at->array_tasks < 2)
+        return HR_OK;
+    return hr__ranks_note(at->work,
+                          "There are files of %zu tasks of Slurm arrays, each of which is a job: "
+                          "they are examined one by one, and not compared. Put the files of each "
+                          "task into a folder of its own to see its ranks.",
+                          at->array_tasks);
+}
+
 static hr_status list_files(job *at)
 {
     at->shown = hr__arena_alloc_array(at->work->arena, at->files.count, sizeof *at->shown,
@@ -370,6 +413,7 @@ static hr_status list_files(job *at)
     if (at->shown == NULL)
         return hr__fail_host_memory(at->files.count * sizeof *at->shown, "the files of a job");
     at->is_local_known = has_one_run(&at->files);
+    at->array_tasks = count_array_tasks(&at->files);
     for (size_t i = 0; i < at->files.count; i++)
         at->shown[i] = (hr_rank_file){.path = at->files.paths[i].path, .rank = rank_of(at, i)};
     at->work->report->files = at->shown;
@@ -383,6 +427,7 @@ static hr_status examine_job(job *at)
     const hr__account **mains;
     HR__TRY(list_files(at));
     HR__TRY(note_left_out(at));
+    HR__TRY(note_several_jobs(at));
     HR__TRY(first_round(at));
     HR__TRY(second_round(at));
     HR__TRY(end_stories(at));

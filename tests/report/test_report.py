@@ -135,12 +135,33 @@ class Jobs(ReportCase):
         self.assertEqual(report["files"][0]["ranks"], 4)
 
     def test_outputs_of_slurm_tasks_are_read(self):
-        self.put("slurm-4711_0.out", "fine\n")
-        self.put("slurm-4711_1.out", TRACEBACK)
-        self.put("other/slurm-4712-2.out", "fine\n")
+        self.put("slurm-4711-0.out", "fine\n")
+        self.put("slurm-4711-1.out", TRACEBACK)
+        self.put("other/slurm-4711_8-2.out", "fine\n")
         report = self.examine()
         self.assertEqual([rank["rank"] for rank in report["ranks"]], [0, 1, 2])
         self.assertEqual(report["first_oom"]["rank"], 1)
+
+    def test_a_task_of_a_slurm_array_is_no_rank(self):
+        self.put("slurm-4711_5.out", TRACEBACK)
+        report = self.examine()
+        self.assertEqual((report["ranks"], report["missing"], report["notes"]), ([], [], []))
+        self.assertEqual([task["text"] for task in report["unassigned"]], ["slurm-4711_5.out"])
+        self.assertRegex(report["files"][0]["reason"], "of a task of a Slurm array, which is a job and no rank")
+
+    def test_labels_in_the_output_of_an_array_s_task_are_ranks(self):
+        self.put("slurm-4711_5.out", f"[rank0]: fine\n[rank3]: {OOM}\n")
+        self.assertEqual([rank["rank"] for rank in self.examine()["ranks"]], [0, 3])
+
+    def test_tasks_of_an_array_are_jobs_that_are_not_mixed(self):
+        self.put("slurm-4711_5.out", f"[rank0]: {OOM}\n")
+        self.put("slurm-4711_6.out", f"[rank0]: {OOM}\n")
+        self.put("slurm-4711_6-1.out", f"{OOM}\n")
+        report = self.examine()
+        self.assertEqual(report["ranks"], [])
+        self.assertEqual([task["text"] for task in report["unassigned"]],
+                         ["slurm-4711_5.out", "slurm-4711_6-1.out", "slurm-4711_6.out"])
+        self.assertRegex(report["notes"][0], "^There are files of 2 tasks of Slurm arrays, each of which is a job")
 
     def test_sixty_four_ranks_are_compared(self):
         for rank in range(64):

@@ -1,6 +1,8 @@
 /* test_rank_name.c - whose file it is, by its name. */
 #include "ranks/rank_name.h"
 
+#include <string.h>
+
 #include "support/cmocka_here.h"
 
 static void assert_rank(const char *path, uint64_t rank)
@@ -46,12 +48,39 @@ static void names_people_give_have_a_rank(void **state)
 static void names_of_slurm_have_a_task(void **state)
 {
     (void)state;
-    assert_rank("slurm-4711_3.out", 3);
     assert_rank("slurm-4711-12.out", 12);
     assert_rank("slurm-4711-12.out.gz", 12);
     assert_none("slurm-4711.out");
     assert_none("slurm-x_3.out");
     assert_none("slurm-4711_3");
+}
+
+static void assert_array(const char *path, const char *array)
+{
+    hr__rank_name found = hr__rank_of_path(path);
+    size_t length = array != NULL ? strlen(array) : 0;
+    if ((found.array != NULL) != (array != NULL) || found.array_bytes != length ||
+        (array != NULL && memcmp(found.array, array, length) != 0))
+        fail_msg("%s: expected task %s, found %.*s", path, array != NULL ? array : "none",
+                 (int)found.array_bytes, found.array != NULL ? found.array : "");
+}
+
+static void a_task_of_an_array_of_slurm_is_no_rank(void **state)
+{
+    (void)state;
+    assert_none("slurm-4711_3.out");
+    assert_array("slurm-4711_3.out", "4711_3");
+    assert_array("deep/er/slurm-4711_3.out.gz", "4711_3");
+    assert_rank("slurm-4711_3-12.out", 12);
+    assert_array("slurm-4711_3-12.out", "4711_3");
+    assert_rank("slurm-4711_3.rank7.log", 7);
+    assert_array("slurm-4711_3.rank7.log", "4711_3");
+    assert_rank("rank2/slurm-4711_3.out", 2);
+    assert_array("slurm-4711-12.out", NULL);
+    assert_array("slurm-4711.out", NULL);
+    assert_array("slurm-4711_3x.out", NULL);
+    assert_array("slurm-4711_3", NULL);
+    assert_rank("slurm-4711-12.rank5x.out", 12);
 }
 
 static void folders_of_torchrun_have_the_rank_on_the_machine(void **state)
@@ -120,6 +149,7 @@ int main(void)
         cmocka_unit_test(names_of_headroom_run_have_a_rank),
         cmocka_unit_test(names_people_give_have_a_rank),
         cmocka_unit_test(names_of_slurm_have_a_task),
+        cmocka_unit_test(a_task_of_an_array_of_slurm_is_no_rank),
         cmocka_unit_test(folders_of_torchrun_have_the_rank_on_the_machine),
         cmocka_unit_test(a_folder_named_after_a_rank_will_do),
         cmocka_unit_test(other_words_and_numbers_are_no_rank),
