@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "headroom/live.h"
+
 #include "run_leak_rule.h"
 #include "run_limits.h"
 
@@ -29,8 +31,7 @@ enum {
 
 void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folder)
 {
-    const char *pages = getenv("HEADROOM_LIVE");
-    bool has_pages = pages == NULL || strcmp(pages, "0") != 0;
+    bool has_pages = hr_live_is_wanted(); /* its processes ask the same */
     *guard = (run_leak){.mode = mode,
                         .folder = folder,
                         .has_pages = has_pages,

@@ -48,7 +48,7 @@ typedef struct run_leak {
     int place_end; /* of the pipe from the doctor; -1 = none */
 } run_leak;
 
-/* Where HEADROOM_LIVE is 0 there are no pages, and nothing to do. */
+/* Where there are no pages (hr_live_is_wanted()) there is nothing to do. */
 void run_leak_begin(run_leak *guard, run_leak_mode mode, const run_folder *folder);
 
 /* One turn: looks, asks, waits, tells, ends the job, whatever is due. `is_over`: the job has ended,

@@ -16,6 +16,7 @@
 #ifndef HEADROOM_LIVE_H
 #define HEADROOM_LIVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -86,11 +87,15 @@ typedef struct hr_live_identity {
 
 typedef struct hr_live_page hr_live_page; /* opaque */
 
+/* Does a process in this environment let others see it? Yes, unless HEADROOM_LIVE is 0, or
+ * HEADROOM_DISABLE is set to something else than 0. */
+HR_API bool hr_live_is_wanted(void);
+
 /* The page of this process, which is made at the first call: by the variables of launchers (RANK,
  * SLURM_PROCID, ...), in HEADROOM_LIVE_DIR or /dev/shm. The page is the library's, and ends with
  * the process.
  *
- * HR_ERR_UNSUPPORTED   HEADROOM_LIVE is 0, or HEADROOM_DISABLE is set
+ * HR_ERR_UNSUPPORTED   not wanted: hr_live_is_wanted()
  * HR_ERR_FILE          no room in shared memory, or no folder: it is not tried again
  * HR_ERR_WRONG_STATE   the process ends
  * HR_ERR_HOST_MEMORY */

@@ -30,6 +30,12 @@ class HeadroomError(RuntimeError):
 HeadroomError.__module__ = "headroom"  # where people find it
 
 
+def is_disabled() -> bool:
+    """HEADROOM_DISABLE switches everything off, unless it is empty or 0. The library has the same
+    rule; one that is not wanted is not loaded to ask it."""
+    return os.environ.get("HEADROOM_DISABLE", "") not in ("", "0")
+
+
 _WRITE = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 

@@ -47,9 +47,8 @@ Values = Dict[str, int]
 
 
 def is_switched_off() -> bool:
-    """By HEADROOM_LIVE, or HEADROOM_DISABLE."""
-    return os.environ.get("HEADROOM_LIVE") == "0" or \
-        os.environ.get("HEADROOM_DISABLE", "") not in ("", "0")
+    """By HEADROOM_LIVE, or HEADROOM_DISABLE: as hr_live_is_wanted() of the library says."""
+    return os.environ.get("HEADROOM_LIVE") == "0" or _library.is_disabled()
 
 
 def tick_seconds() -> float:

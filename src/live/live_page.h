@@ -21,9 +21,6 @@ struct hr_live_page {
     hr_live_page *next; /* all pages of the process, for fork() */
 };
 
-/* live_process.c: nobody has switched it off. */
-bool hr__live_is_wanted(void);
-
 static inline hr__page_slot *hr__live_slot(const hr_live_page *page, int number)
 {
     return (hr__page_slot *)((char *)page->header + HR__PAGE_FIRST_SLOT +

@@ -91,7 +91,7 @@ static bool is_set(const char *name)
     return text != NULL && text[0] != '\0' && strcmp(text, "0") != 0;
 }
 
-bool hr__live_is_wanted(void)
+bool hr_live_is_wanted(void)
 {
     const char *wish = getenv("HEADROOM_LIVE");
     return !is_set("HEADROOM_DISABLE") && (wish == NULL || strcmp(wish, "0") != 0);
@@ -102,7 +102,7 @@ static hr_status make_page(void)
     const char *folder = getenv("HEADROOM_LIVE_DIR");
     if (is_over)
         return hr__fail(HR_ERR_WRONG_STATE, "the process ends");
-    if (!hr__live_is_wanted())
+    if (!hr_live_is_wanted())
         return hr__fail(HR_ERR_UNSUPPORTED, "switched off by HEADROOM_LIVE or HEADROOM_DISABLE");
     hr_live_identity identity = identity_of_process();
     return hr_live_page_create(folder != NULL && folder[0] != '\0' ? folder : NULL, &identity,

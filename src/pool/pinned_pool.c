@@ -11,10 +11,10 @@
 
 #include <inttypes.h>
 
+#include "headroom/live.h"
 #include "base/checked_math.h" /* hr__ceil_log2_u64 */
 #include "base/host_memory.h"
 #include "engine/torch/torch_rounding.h" /* HR__TORCH_MOST_REQUESTED_BYTES */
-#include "live/live_page.h"              /* hr__live_is_wanted */
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 
@@ -350,7 +350,7 @@ hr_status hr_pinned_pool_create(hr_device *device, const hr_pinned_options *opti
         return status;
     }
     pool->listing = (hr__listing){.pinned = pool, .device = device};
-    if (!options->is_unlisted && hr__live_is_wanted())
+    if (!options->is_unlisted && hr_live_is_wanted())
         hr__listing_add(&pool->listing, NULL);
     *out = pool;
     return HR_OK;

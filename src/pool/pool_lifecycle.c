@@ -3,10 +3,10 @@
 
 #include <string.h>
 
+#include "headroom/live.h"
 #include "base/host_memory.h"
 #include "engine/paged/paged_engine.h" /* hr__paged_engine_create */
 #include "engine/torch/torch_engine.h" /* hr__torch_engine_create */
-#include "live/live_page.h"            /* hr__live_is_wanted */
 
 /* ---- what the engine asks of its pool -------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ hr_status hr_pool_create(hr_device *device, const hr_pool_options *options, hr_p
                         "expected a safe point with both enter and leave, or neither");
 
     hr__fork_guard_start();
-    bool is_listed = !options->is_unlisted && hr__live_is_wanted();
+    bool is_listed = !options->is_unlisted && hr_live_is_wanted();
     hr_pool *pool = hr__host_alloc_aligned(_Alignof(hr_pool), sizeof *pool);
     if (pool == NULL)
         return hr__fail_host_memory(sizeof *pool, "a pool");

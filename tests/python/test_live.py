@@ -1,4 +1,6 @@
 """headroom.torch.publish() and headroom.jobs(): a process that lets others see it, and who looks."""
+import ctypes
+import itertools
 import json
 import os
 import subprocess
@@ -122,6 +124,27 @@ except headroom.HeadroomError as error:
     print(error.status, "nowhere" in str(error))
 """, HEADROOM_LIVE_DIR="/nowhere")
         self.assertEqual(shown, "HR_ERR_FILE True\n")
+
+
+class Switch(unittest.TestCase):
+    """HEADROOM_LIVE, HEADROOM_DISABLE"""
+
+    def test_the_package_and_the_library_agree(self):
+        from headroom._live import is_switched_off
+
+        library = ctypes.CDLL(str(BUILD / "libheadroom.so"))
+        library.hr_live_is_wanted.restype = ctypes.c_bool
+        answers = []
+        for live, disable in itertools.product((None, "", "0", "1", "no"), repeat=2):
+            told = {name: value for name, value in (("HEADROOM_LIVE", live), ("HEADROOM_DISABLE", disable))
+                    if value is not None}
+            with unittest.mock.patch.dict(os.environ):
+                for name in ("HEADROOM_LIVE", "HEADROOM_DISABLE"):
+                    os.environ.pop(name, None)
+                os.environ.update(told)
+                self.assertEqual(is_switched_off(), not library.hr_live_is_wanted(), told)
+                answers.append(is_switched_off())
+        self.assertEqual((answers.count(True), answers.count(False)), (13, 12))
 
 
 class Pace(unittest.TestCase):

@@ -37,11 +37,6 @@ class Stays(Exception):
     """PyTorch's own allocator stays, and why."""
 
 
-def is_disabled() -> bool:
-    """HEADROOM_DISABLE switches everything off, unless it is empty or 0."""
-    return os.environ.get("HEADROOM_DISABLE", "") not in ("", "0")
-
-
 def _version_of(torch: Any) -> Tuple[int, ...]:
     match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
     return tuple(int(number) for number in match.groups()) if match else (0, 0)
@@ -232,7 +227,7 @@ def install(allocator: str = "headroom", *, fallback: str = "pytorch", gate: boo
         raise ValueError(f"allocator is one of {', '.join(ALLOCATORS)}, not {allocator!r}")
     if fallback not in FALLBACKS:
         raise ValueError(f"fallback is one of {', '.join(FALLBACKS)}, not {fallback!r}")
-    if is_disabled():
+    if _library.is_disabled():
         return Installed("pytorch", None, "HEADROOM_DISABLE is set")
     spill_bytes = _spill_bytes(spill, allocator)
     with _lock:

@@ -20,7 +20,7 @@ from typing import Any, Dict, Iterator, Optional, Union
 from .. import _diagnosis, _library, _paths
 from .._diagnosis import Diagnosis
 from .._library import HeadroomError, Size
-from ._install import Stays, check_gpu, is_disabled
+from ._install import Stays, check_gpu
 from ._say import say
 from ._state import State, support_library
 
@@ -77,7 +77,7 @@ def record(path: Union[str, "os.PathLike[str]"], *, max_entries: Optional[int] =
         raise ValueError(f"stacks is one of {', '.join(_STACKS)}, not {stacks!r}")
     if max_entries is not None and max_entries < 1:
         raise ValueError(f"max_entries is at least 1, not {max_entries}")
-    if is_disabled():
+    if _library.is_disabled():
         yield
         return
     folder = os.path.dirname(os.path.abspath(os.fspath(path)))
