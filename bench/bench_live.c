@@ -73,7 +73,7 @@ static void read_all(void *context)
 static void look(void *listing)
 {
     hr__listing_sample sample;
-    hr__listing_read(listing, false, &sample);
+    hr__listing_read(listing, &sample);
 }
 
 static hr_live_page *make_page(void)

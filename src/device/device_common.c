@@ -10,6 +10,7 @@
 #include "device/device_common.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h> /* getpid */
 
@@ -483,8 +484,8 @@ static void read_memory(const hr__stand_in *device, uint64_t *free_bytes, uint64
     *total_bytes = device->total_bytes;
 }
 
-hr_status hr__device_peek_memory(const hr_device *device, uint64_t *free_bytes,
-                                 uint64_t *total_bytes)
+static hr_status ask_for_memory(const hr_device *device, uint64_t *free_bytes,
+                                uint64_t *total_bytes)
 {
     hr__stand_in *stand_in = hr__stand_in_of(device);
     if (stand_in == NULL)
@@ -590,12 +591,43 @@ hr_status hr__stand_in_init(hr__stand_in *stand_in, const hr__stand_in_parts *pa
     return HR_OK;
 }
 
-void hr_device_destroy(hr_device *device)
+/* ---- the end, and looks ---------------------------------------------------------------------- */
+
+/* The device that is being asked; once its owner has ended it, `given_up` in its place. A child of
+ * fork() may find its parent's here, which it leaves alone. */
+static _Atomic(const hr_device *) asked;
+static const hr_device given_up;
+
+static void end_device(hr_device *device)
 {
-    if (device == NULL)
-        return;
     device->table->destroy(device->context);
     hr__host_free(device);
+}
+
+void hr_device_destroy(hr_device *device)
+{
+    const hr_device *expected = device;
+    if (device == NULL || atomic_compare_exchange_strong(&asked, &expected, &given_up))
+        return;
+    end_device(device);
+}
+
+hr_status hr__device_peek_memory(const hr_device *device, uint64_t *free_bytes,
+                                 uint64_t *total_bytes)
+{
+    const hr_device *expected = device;
+    atomic_store(&asked, device);
+    hr_status status = ask_for_memory(device, free_bytes, total_bytes);
+    if (atomic_compare_exchange_strong(&asked, &expected, NULL))
+        return status;
+    atomic_store(&asked, NULL);
+    end_device((hr_device *)(uintptr_t)device); /* its owner's, who has left it to us */
+    return status;
+}
+
+bool hr__device_outlives_a_peek(const hr_device *device)
+{
+    return hr__stand_in_of(device) != NULL || device->table == hr__cuda_device_table();
 }
 
 hr__stand_in *hr__stand_in_of(const hr_device *device)

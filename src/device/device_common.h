@@ -65,8 +65,16 @@ hr_status hr__stand_in_with_backing(const hr_device *device, const hr__backing *
                                     const char *what, hr__stand_in **out);
 
 /* hr_device_table.memory_info, for one who only looks: a stand-in does not count the call, charge
- * for it or let it fail as scripted. */
+ * for it or let it fail as scripted. One thread of the process at a time.
+ *
+ * A driver may never answer. A device that hr_device_destroy() is given meanwhile is there until it
+ * has answered, and is ended then, in the thread that asked. */
 hr_status hr__device_peek_memory(const hr_device *device, uint64_t *free_bytes,
                                  uint64_t *total_bytes);
+
+/* Is that so of this one? Nobody but its owner knows how a device of somebody's own is ended. */
+bool hr__device_outlives_a_peek(const hr_device *device);
+
+const hr_device_table *hr__cuda_device_table(void); /* device_cuda.c; static */
 
 #endif /* HR_DEVICE_DEVICE_COMMON_H */

@@ -14,7 +14,8 @@
 #include "base/host_memory.h"
 #include "device/cuda_calls.h"
 #include "device/cuda_mapping.h"
-#include "device/nvml_load.h" /* hr__nvml_processes */
+#include "device/device_common.h" /* hr__cuda_device_table */
+#include "device/nvml_load.h"     /* hr__nvml_processes */
 
 static hr__cuda_stream stream_of(hr_stream stream)
 {
@@ -300,6 +301,11 @@ static const hr_device_table cuda_table = {
 
 /* Starts the driver and finds the device. A stub library, and a driver that sees no GPU, are no
  * device; anything else that goes wrong is the driver's error. */
+const hr_device_table *hr__cuda_device_table(void)
+{
+    return &cuda_table;
+}
+
 static hr_status find_device(hr__cuda_gpu *device)
 {
     const hr__cuda_driver *driver = device->driver;

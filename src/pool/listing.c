@@ -5,6 +5,12 @@
  * at, and drops it; a pool that ends meanwhile waits until it is no longer marked. So a pool whose
  * lock is held for long (the driver is slow) holds up the page, and nobody else.
  *
+ * Once a second it asks the driver, after it has read the pool. A dead GPU may never answer, and a
+ * pool that ends waits no more than a moment for that: it takes its mark away, and the thread,
+ * should it ever come back, finds no pool and begins anew. The device stays until then
+ * (hr__device_peek_memory()). Only for a device of somebody's own, which its owner takes away once
+ * its pools are gone, there is no other way than to wait.
+ *
  * Ends:
  *   the last pool     the thread tells of it, and then sleeps until there is another
  *   the process       a destructor stops the thread, but does not wait for one that is stuck in a
@@ -21,11 +27,13 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "device/device_common.h" /* hr__device_outlives_a_peek */
 #include "live/live_page.h"
 
 enum {
     USUAL_PAUSE_MS = 200,
     LONGEST_PAUSE_MS = 60000,
+    LONGEST_ANSWER_MS = 200, /* of a driver, that a pool which ends waits for */
     STACK_BYTES = 256 << 10, /* the driver is called on it */
 };
 #define DEVICE_PAUSE_NS UINT64_C(1000000000) /* between two questions to a driver */
@@ -38,6 +46,7 @@ static struct {
     pthread_cond_t looked; /* for who ends a pool: `looking_at` has changed */
     hr__listing *listings;
     const hr__listing *looking_at;
+    bool is_asking;        /* its device: the pool itself has been read */
     const char *allocator; /* of the pool that was listed last */
     hr__device_sum sums[HR__PAGE_SLOTS];
     size_t sum_count;
@@ -71,21 +80,37 @@ static bool is_due(hr__device_sum *sum, uint64_t now_ns)
     return true;
 }
 
-/* Under the lock, which is dropped while the pool is read. */
-static void look_at(hr__listing *listing, uint64_t now_ns)
+/* Under the lock, which is dropped while the driver is asked. */
+static void ask_device(const hr_device *device, hr__listing_sample *sample)
+{
+    all.is_asking = true;
+    pthread_cond_broadcast(&all.looked);
+    pthread_mutex_unlock(&all.lock);
+    hr__listing_ask_device(device, sample);
+    pthread_mutex_lock(&all.lock);
+    all.is_asking = false;
+}
+
+/* Under the lock, which is dropped while the pool is read. False: it has ended meanwhile, and its
+ * listing with it. */
+static bool look_at(hr__listing *listing, uint64_t now_ns)
 {
     hr__listing_sample sample;
     hr__device_sum *sum = sum_for(listing->device);
     if (sum == NULL)
-        return;
-    bool asks_device = is_due(sum, now_ns);
+        return true;
     all.looking_at = listing;
     pthread_mutex_unlock(&all.lock);
-    hr__listing_read(listing, asks_device, &sample);
+    hr__listing_read(listing, &sample);
     pthread_mutex_lock(&all.lock);
-    hr__device_sum_add(sum, listing, &sample);
+    if (is_due(sum, now_ns))
+        ask_device(listing->device, &sample);
+    bool is_there = all.looking_at == listing;
+    if (is_there)
+        hr__device_sum_add(sum, listing, &sample);
     all.looking_at = NULL;
     pthread_cond_broadcast(&all.looked);
+    return is_there;
 }
 
 static void tell_allocator(hr_live_page *page, const char *allocator)
@@ -100,8 +125,9 @@ static void tell_allocator(hr_live_page *page, const char *allocator)
 }
 
 /* Under the lock, which is dropped in between. What is listed stays in its place while it is looked
- * at; what comes first meanwhile is for the next round. `*told` is the allocator that the page
- * names: others may have named another since, and are not contradicted. */
+ * at; what comes first meanwhile is for the next round. Where it did not stay the round is not
+ * complete, and nothing is told of it. `*told` is the allocator that the page names: others may
+ * have named another since, and are not contradicted. */
 static void go_round(hr_live_page *page, const char **told)
 {
     static hr__device_sum results[HR__PAGE_SLOTS]; /* one thread; large for its stack */
@@ -110,7 +136,8 @@ static void go_round(hr_live_page *page, const char **told)
     for (size_t i = 0; i < all.sum_count; i++)
         hr__device_sum_begin(&all.sums[i]);
     for (hr__listing *listing = all.listings; listing != NULL; listing = listing->next)
-        look_at(listing, now_ns);
+        if (!look_at(listing, now_ns))
+            return;
     size_t count = all.sum_count;
     for (size_t i = 0; i < count; i++)
         results[i] = all.sums[i];
@@ -137,14 +164,20 @@ static uint64_t pause_ms(void)
     return is_good ? (uint64_t)number : USUAL_PAUSE_MS;
 }
 
-/* Under the lock: until it is time, or the end. */
-static void sleep_for(uint64_t milliseconds)
+static struct timespec time_after(uint64_t milliseconds)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     uint64_t end_ns = (uint64_t)until.tv_nsec + milliseconds * 1000000;
     until.tv_sec += (time_t)(end_ns / 1000000000);
     until.tv_nsec = (long)(end_ns % 1000000000);
+    return until;
+}
+
+/* Under the lock: until it is time, or the end. */
+static void sleep_for(uint64_t milliseconds)
+{
+    const struct timespec until = time_after(milliseconds);
     int reason = 0;
     while (!all.is_over && reason != ETIMEDOUT)
         reason = pthread_cond_timedwait(&all.news, &all.lock, &until);
@@ -197,7 +230,7 @@ static void make_conditions(void)
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&all.news, &attributes);
-    pthread_cond_init(&all.looked, NULL);
+    pthread_cond_init(&all.looked, &attributes);
     pthread_condattr_destroy(&attributes);
 }
 
@@ -216,6 +249,7 @@ static void forget_in_child(void)
 {
     all.listings = NULL;
     all.looking_at = NULL;
+    all.is_asking = false;
     all.sum_count = 0;
     all.allocator = NULL;
     all.is_running = all.has_failed = all.has_gone = false;
@@ -284,17 +318,32 @@ static void unlink_listing(hr__listing *listing)
     listing->is_listed = false;
 }
 
+/* Under the lock: until nobody looks at it, or nobody will any more. */
+static void wait_for_looks(const hr__listing *listing)
+{
+    bool may_leave = hr__device_outlives_a_peek(listing->device);
+    const struct timespec latest = time_after(LONGEST_ANSWER_MS);
+    int reason = 0;
+    while (all.looking_at == listing) {
+        if (!all.is_asking || !may_leave)
+            pthread_cond_wait(&all.looked, &all.lock);
+        else if (reason != ETIMEDOUT)
+            reason = pthread_cond_timedwait(&all.looked, &all.lock, &latest);
+        else
+            all.looking_at = NULL;
+    }
+}
+
 void hr__listing_remove(hr__listing *listing)
 {
     hr__listing_sample last;
     if (!listing->is_listed)
         return;
     pthread_mutex_lock(&all.lock);
-    while (all.looking_at == listing)
-        pthread_cond_wait(&all.looked, &all.lock);
+    wait_for_looks(listing);
     unlink_listing(listing);
     pthread_mutex_unlock(&all.lock);
-    hr__listing_read(listing, false, &last);
+    hr__listing_read(listing, &last);
     pthread_mutex_lock(&all.lock);
     hr__device_sum *sum = sum_for(listing->device);
     if (sum != NULL)

@@ -36,7 +36,8 @@ typedef struct hr__listing {
 /* `allocator` is a static string. Never fails: where nothing can be published, nothing is. */
 void hr__listing_add(hr__listing *listing, const char *allocator);
 
-/* The pool is about to end, and is still whole. Waits while it is being looked at. */
+/* The pool is about to end, and is still whole. Waits while it is being looked at, but not long for
+ * a driver. */
 void hr__listing_remove(hr__listing *listing);
 
 /* ---- listing_values.c ------------------------------------------------------------------------ */
@@ -65,7 +66,11 @@ void hr__device_sum_add(hr__device_sum *sum, hr__listing *listing,
 void hr__device_sum_keep_counts(hr__device_sum *sum, hr__listing *listing,
                                 const hr__listing_sample *sample);
 
-/* Takes the pool's lock. `asks_device`: its driver, too, what it has free. */
-void hr__listing_read(const hr__listing *listing, bool asks_device, hr__listing_sample *sample);
+/* Takes the pool's lock, and calls no driver. */
+void hr__listing_read(const hr__listing *listing, hr__listing_sample *sample);
+
+/* Asks the driver what the device has free, for a sample that was read: hr__device_peek_memory().
+ */
+void hr__listing_ask_device(const hr_device *device, hr__listing_sample *sample);
 
 #endif /* HR_POOL_LISTING_H */

@@ -63,15 +63,7 @@ static void read_pinned(const hr_pinned_pool *pool, uint64_t *values)
         (natural(stats.host_alloc_time.total) + natural(stats.host_free_time.total)) * 1000;
 }
 
-static void read_device(const hr_device *device, uint64_t *values)
-{
-    uint64_t free_bytes = 0, total_bytes = 0;
-    bool is_told = hr__device_peek_memory(device, &free_bytes, &total_bytes) == HR_OK;
-    values[HR_LIVE_DEVICE_TOTAL_BYTES] = is_told ? total_bytes : device->properties.total_bytes;
-    values[HR_LIVE_DEVICE_FREE_BYTES] = is_told ? free_bytes : HR_LIVE_UNKNOWN;
-}
-
-void hr__listing_read(const hr__listing *listing, bool asks_device, hr__listing_sample *sample)
+void hr__listing_read(const hr__listing *listing, hr__listing_sample *sample)
 {
     for (size_t i = 0; i < HR_LIVE_FIELD_COUNT; i++)
         sample->values[i] = HR_LIVE_KEEP;
@@ -79,8 +71,15 @@ void hr__listing_read(const hr__listing *listing, bool asks_device, hr__listing_
         read_pool(listing->pool, sample->values);
     else
         read_pinned(listing->pinned, sample->values);
-    if (asks_device)
-        read_device(listing->device, sample->values);
+}
+
+void hr__listing_ask_device(const hr_device *device, hr__listing_sample *sample)
+{
+    uint64_t free_bytes = 0, total_bytes = 0, *values = sample->values;
+    uint64_t usual_bytes = device->properties.total_bytes; /* the device may be gone after it */
+    bool is_told = hr__device_peek_memory(device, &free_bytes, &total_bytes) == HR_OK;
+    values[HR_LIVE_DEVICE_TOTAL_BYTES] = is_told ? total_bytes : usual_bytes;
+    values[HR_LIVE_DEVICE_FREE_BYTES] = is_told ? free_bytes : HR_LIVE_UNKNOWN;
 }
 
 /* ---- a device -------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "headroom/pinned.h"
 #include "pool/pool.h"
 #include "support/cmocka_here.h"
+#include "support/fake_cuda_state.h"
 #include "support/live_folder.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -429,6 +431,96 @@ static void the_thread_takes_no_signals(void **state)
     assert_int_equal(live_exit_of_child(keep_signals, NULL), 0);
 }
 
+/* ---- a driver that does not answer ----------------------------------------------------------- */
+
+static void wait_until_held(int count)
+{
+    for (int i = 0; i < 100000 && hr_test_fake_cuda_state().held_count != count; i++)
+        usleep(1000);
+    EXPECT(hr_test_fake_cuda_state().held_count == count);
+}
+
+static void wait_until_released(void)
+{
+    for (int i = 0; i < 100000 && hr_test_fake_cuda_state().retain_count != 0; i++)
+        usleep(1000);
+    EXPECT(hr_test_fake_cuda_state().retain_count == 0);
+}
+
+/* The thread is in the driver. Pools end all the same, and the device, once it has answered. */
+static int end_without_an_answer(void *context)
+{
+    char file[128];
+    hr_device *device = NULL;
+    (void)context;
+    snprintf(file, sizeof file, "%s/.hold", folder->path);
+    fclose(fopen(file, "w"));
+    setenv("FAKE_CUDA_HOLD", file, 1);
+    setenv("HEADROOM_CUDA_DRIVER", HR_FAKE_CUDA_DRIVER, 1);
+    EXPECT(hr_cuda_device_open(0, &device) == HR_OK);
+    hr_pool *first = make_pool(device, NULL);
+    wait_until_held(1);
+    hr_pool *second = make_pool(device, NULL);
+    hr_pool_destroy(first);
+    hr_pool_destroy(second);
+    hr_device_destroy(device);
+    EXPECT(hr_test_fake_cuda_state().held_count == 1);
+    EXPECT(hr_test_fake_cuda_state().retain_count == 1); /* the device is still there */
+    EXPECT(unlink(file) == 0);
+    wait_until_released();
+
+    /* The thread goes on with what comes next. */
+    EXPECT(hr_cuda_device_open(0, &device) == HR_OK);
+    hr_pool *third = make_pool(device, NULL);
+    (void)allocate(third, 5 * MIB);
+    wait_for(HR_LIVE_LIVE_BYTES, 5 * MIB);
+    hr_pool_destroy(third);
+    hr_device_destroy(device);
+    wait_until_released();
+    return 0;
+}
+
+static void a_driver_that_does_not_answer_keeps_no_pool_from_ending(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(end_without_an_answer, NULL), 0);
+}
+
+static atomic_bool own_is_asked, own_has_answered;
+
+static hr_status answer_late(void *context, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    (void)context;
+    atomic_store(&own_is_asked, true);
+    usleep(300000); /* longer than a driver of ours is waited for */
+    *free_bytes = *total_bytes = MIB;
+    atomic_store(&own_has_answered, true);
+    return HR_OK;
+}
+
+/* Its owner takes it away once its pools are gone. */
+static int wait_for_an_own_device(void *context)
+{
+    (void)context;
+    hr_device *simulated = make_device();
+    hr_device_table table = *simulated->table;
+    table.memory_info = answer_late;
+    hr_device own = {&table, simulated->context, simulated->properties};
+    hr_pool *pool = make_pool(&own, NULL);
+    while (!atomic_load(&own_is_asked))
+        usleep(1000);
+    hr_pool_destroy(pool);
+    EXPECT(atomic_load(&own_has_answered));
+    hr_device_destroy(simulated);
+    return 0;
+}
+
+static void a_device_of_somebodys_own_is_waited_for(void **state)
+{
+    (void)state;
+    assert_int_equal(live_exit_of_child(wait_for_an_own_device, NULL), 0);
+}
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 static int be_a_child(void *context)
@@ -486,6 +578,8 @@ int main(void)
         cmocka_unit_test(a_process_may_end_with_its_pools_at_any_moment),
         cmocka_unit_test(pools_that_come_and_go_are_all_counted),
         cmocka_unit_test(the_thread_takes_no_signals),
+        cmocka_unit_test(a_driver_that_does_not_answer_keeps_no_pool_from_ending),
+        cmocka_unit_test(a_device_of_somebodys_own_is_waited_for),
         cmocka_unit_test(a_child_of_fork_publishes_its_own_pools_only),
     };
     return cmocka_run_group_tests(tests, live_group_set_up, live_group_tear_down);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h> /* usleep */
+#include <unistd.h> /* access, usleep */
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 fake_cuda_state fake_state;
@@ -326,9 +326,28 @@ uintptr_t fake_map_anonymous(size_t size_bytes, int protection)
 
 /* ---- plain and host memory ------------------------------------------------------------------- */
 
+static void count_held(int more)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake_state.held_count += more;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static void wait_while_held(void)
+{
+    const char *file = getenv("FAKE_CUDA_HOLD");
+    if (file == NULL || access(file, F_OK) != 0)
+        return;
+    count_held(1);
+    while (access(file, F_OK) == 0)
+        usleep(1000);
+    count_held(-1);
+}
+
 DRIVER(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes))
 {
     OBEY_ORDERS_IN_CONTEXT();
+    wait_while_held();
     pthread_mutex_lock(&fake_lock);
     *free_bytes = FAKE_CUDA_TOTAL_BYTES - fake_current_context()->used_bytes;
     pthread_mutex_unlock(&fake_lock);

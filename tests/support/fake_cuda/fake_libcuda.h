@@ -13,6 +13,7 @@
  *   FAKE_CUDA_WITHOUT_HOST_NODES=1   the device knows no NUMA node that is near
  *   FAKE_CUDA_HOST_REFUSED=1         no memory of the host can be created
  *   FAKE_CUDA_WITHOUT_PEERS=1        no device can reach another's memory
+ *   FAKE_CUDA_HOLD=/a/file           cuMemGetInfo does not answer while this file is there
  *   FAKE_CUDA_BUSY_MS=50             work still runs for so long, whoever waits for a device
  *   FAKE_NVML_PROCESSES=200          how many processes NVML reports; 3 if not set
  *   FAKE_NVML_ENTRY_BYTES=32         the layout of NVML's entries; 24 if not set
@@ -60,6 +61,7 @@ typedef struct fake_cuda_state {
     int imported_count;                       /* handles whose memory another driver created */
     size_t host_handle_bytes;                 /* of handles on the host */
     int synchronize_count[FAKE_CUDA_DEVICES]; /* cuCtxSynchronize, since the library was loaded */
+    int held_count;                           /* threads that wait for an answer at this moment */
 } fake_cuda_state;
 
 /* Exported under this name; tests find it with dlsym. */
