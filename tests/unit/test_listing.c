@@ -22,6 +22,14 @@
 
 static live_folder *const folder = &live_group_folder;
 
+/* Asked by the thread sanitizer, which else ends a child of fork() that starts a thread, and sleeps
+ * a second at the end of each. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0:atexit_sleep_ms=0";
+}
+
 /* In a child: ends it where something is not so. */
 #define EXPECT(claim)                                                                              \
     do {                                                                                           \
@@ -292,12 +300,20 @@ static void the_engine_is_named_and_what_others_say_stays(void **state)
 
 /* ---- nothing to tell ------------------------------------------------------------------------- */
 
+/* Of ours: a sanitizer may have one of its own. */
 static int count_threads(void)
 {
     int count = 0;
     DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;)
-        count += entry->d_name[0] != '.';
+    for (const struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
+        char path[64], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", entry->d_name);
+        FILE *file = entry->d_name[0] != '.' ? fopen(path, "r") : NULL; /* it may end meanwhile */
+        if (file == NULL)
+            continue;
+        count += fgets(name, sizeof name, file) != NULL && strcmp(name, "headroom-live\n") == 0;
+        fclose(file);
+    }
     if (tasks != NULL)
         closedir(tasks);
     return count;
@@ -310,12 +326,11 @@ static int stay_unlisted(void *context)
     hr_pool *pool = NULL;
     if (context != NULL)
         setenv("HEADROOM_LIVE", "0", 1);
-    int before = count_threads();
     EXPECT(hr_pool_create(device, &options, &pool) == HR_OK);
     EXPECT(!pool->listing.is_listed);
     (void)allocate(pool, MIB);
     EXPECT(atomic_load(&pool->driver_meter.call_count) == 0); /* no clock was read */
-    EXPECT(count_threads() == before);
+    EXPECT(count_threads() == 0);
     EXPECT(live_folder_count(folder) == 0);
     hr_pool_destroy(pool);
     hr_device_destroy(device);
@@ -339,19 +354,18 @@ static int go_without(void *context)
 {
     (void)context;
     hr_live_page *page = NULL;
-    int before = count_threads();
     setenv("HEADROOM_LIVE_DIR", "/no/such/folder", 1);
     hr_set_last_error("as before");
     hr_device *device = make_device();
     hr_pool *pool = make_pool(device, NULL);
     EXPECT(strcmp(hr_last_error(), "as before") == 0);
     EXPECT(hr_free(pool, allocate(pool, MIB)) == HR_OK);
-    for (int i = 0; i < 100000 && count_threads() > before; i++)
+    for (int i = 0; i < 100000 && count_threads() > 0; i++)
         usleep(1000);
-    EXPECT(count_threads() == before); /* it ended by itself */
+    EXPECT(count_threads() == 0); /* it ended by itself */
     hr_pool *other = make_pool(device, NULL);
     EXPECT(!other->listing.is_listed);
-    EXPECT(count_threads() == before);
+    EXPECT(count_threads() == 0);
     EXPECT(hr_live_process_page(&page) == HR_ERR_FILE);
     EXPECT(strstr(hr_last_error(), "/no/such/folder") != NULL);
     hr_pool_destroy(other);
@@ -527,7 +541,7 @@ static int be_a_child(void *context)
 {
     hr_pool *parents = context;
     hr_pool_stats stats = {.struct_size = sizeof stats};
-    EXPECT(count_threads() == 1);
+    EXPECT(count_threads() == 0);
     EXPECT(hr_pool_get_stats(parents, &stats) == HR_ERR_WRONG_PROCESS);
     hr_pool_destroy(parents); /* does nothing */
     hr_device *device = make_device();
@@ -547,6 +561,7 @@ static int be_a_parent(void *context)
     hr_pool *pool = make_pool(device, NULL);
     (void)allocate(pool, 14 * MIB);
     wait_for(HR_LIVE_LIVE_BYTES, 14 * MIB);
+    EXPECT(count_threads() == 1);
     for (int i = 0; i < 10; i++)
         EXPECT(live_exit_of_child(be_a_child, pool) == 0);
     (void)allocate(pool, 14 * MIB);
