@@ -3,22 +3,16 @@
  * input, through a norm each. */
 #include "plan/config_families.h"
 #include "plan/plan_run.h"
+#include "plan/rotary_decoder.h"
 
 typedef struct neox_layer {
     hr__norm_module norm_1, norm_2;
     hr__linear_module qkv, output, inner, outer;
 } neox_layer;
 
-typedef struct neox_modules {
-    hr__tensor tokens;
-    neox_layer *layers;
-    hr__norm_module last_norm;
-    hr__linear_module head;
-    hr__tensor cosine, sine, mask; /* during a forward pass */
-} neox_modules;
-
-static void build_layer(hr__plan_run *run, neox_layer *layer)
+static void build_layer(hr__plan_run *run, void *place)
 {
+    neox_layer *layer = place;
     const hr__transformer *shape = &run->model->shape;
     uint64_t hidden = shape->hidden;
     bool has_bias = shape->has_query_bias;
@@ -36,32 +30,21 @@ static void build_layer(hr__plan_run *run, neox_layer *layer)
 static void build(hr__plan_run *run)
 {
     const hr__transformer *shape = &run->model->shape;
-    neox_modules *modules = hr__run_alloc(run, 1, sizeof *modules);
-    run->modules = modules;
-    modules->tokens = hr__make_table(run, shape->vocabulary, shape->hidden);
-    modules->layers = hr__run_alloc(run, shape->layers, sizeof *modules->layers);
-    for (uint64_t i = 0; i < shape->layers && hr__tape_status(run->tape) == HR_OK; i++)
-        build_layer(run, &modules->layers[i]);
-    modules->last_norm = hr__make_norm(run, "final_layer_norm", shape->hidden, true);
-    modules->head = shape->is_tied
-                        ? hr__tied_head(run, modules->tokens, shape->hidden, shape->vocabulary)
+    hr__rotary_decoder *decoder = hr__build_rotary_decoder(run, sizeof(neox_layer), build_layer);
+    decoder->makes_mask_first = true;
+    decoder->keeps_embedding = true;
+    decoder->last_norm = hr__make_norm(run, "final_layer_norm", shape->hidden, true);
+    decoder->head = shape->is_tied
+                        ? hr__tied_head(run, decoder->tokens, shape->hidden, shape->vocabulary)
                         : hr__make_linear(run, "embed_out", shape->hidden, shape->vocabulary, false,
                                           HR__LINEAR_HEAD);
-}
-
-static hr__tensor rotate(hr__plan_run *run, hr__tensor x)
-{
-    const hr__transformer *shape = &run->model->shape;
-    const neox_modules *modules = run->modules;
-    return hr__rotate_part(run->tape, x, modules->cosine, modules->sine, shape->rotary_width,
-                           shape->head_width);
 }
 
 /* The values stay a view of the product, and hold it. */
 static hr__tensor attend(hr__plan_run *run, const neox_layer *layer, hr__tensor x)
 {
     const hr__transformer *shape = &run->model->shape;
-    const neox_modules *modules = run->modules;
+    const hr__rotary_decoder *decoder = run->modules;
     const hr__attention_shape attention = {.batch = run->settings->batch,
                                            .heads = shape->heads,
                                            .key_heads = shape->heads,
@@ -76,10 +59,11 @@ static hr__tensor attend(hr__plan_run *run, const neox_layer *layer, hr__tensor 
     hr__enter(tape, "attention", -1);
     hr__tensor packed = hr__apply_linear(run, x, &layer->qkv);
     hr__split(tape, packed, 3, parts);
-    hr__tensor query = rotate(run, parts[0]), key = rotate(run, parts[1]);
+    hr__tensor query = hr__rotate_in_decoder(run, parts[0]);
+    hr__tensor key = hr__rotate_in_decoder(run, parts[1]);
     hr__drop(tape, &parts[0]);
     hr__drop(tape, &parts[1]);
-    hr__tensor result = hr__apply_attention(run, query, key, parts[2], modules->mask, &attention);
+    hr__tensor result = hr__apply_attention(run, query, key, parts[2], decoder->mask, &attention);
     hr__rebind(tape, &result, hr__apply_linear(run, result, &layer->output));
     hr__drop(tape, &key);
     hr__drop(tape, &query);
@@ -132,35 +116,9 @@ static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
     return made;
 }
 
-static void make_tables(hr__plan_run *run, neox_modules *modules)
-{
-    uint64_t length = run->settings->sequence;
-    uint64_t elements = hr__times(run->tape, length, run->model->shape.rotary_width);
-    modules->mask = hr__make_causal_mask(run, length);
-    modules->cosine = hr__tensor_new(run->tape, elements, run->dtype);
-    modules->sine = hr__tensor_new(run->tape, elements, run->dtype);
-}
-
 static hr__tensor forward(hr__plan_run *run)
 {
-    const hr__transformer *shape = &run->model->shape;
-    neox_modules *modules = run->modules;
-    const hr_plan_settings *settings = run->settings;
-    hr__tape *tape = run->tape;
-    uint64_t rows = hr__times(tape, settings->batch, settings->sequence);
-    hr__tensor ids = hr__make_ids(run, settings->batch, settings->sequence);
-    hr__tensor tokens = hr__embedding(tape, ids, modules->tokens, shape->hidden);
-    make_tables(run, modules);
-    hr__tensor x = hr__apply_dropout(run, tokens, shape->has_embedding_dropout);
-    x = hr__run_blocks(run, block, modules->layers, sizeof *modules->layers, shape->layers, x);
-    hr__rebind(tape, &x, hr__apply_layer_norm(run, x, &modules->last_norm));
-    hr__drop_with_graph(tape, modules->sine);
-    hr__drop_with_graph(tape, modules->cosine);
-    hr__drop_with_graph(tape, modules->mask);
-    hr__drop(tape, &tokens);
-    hr__tensor result = hr__apply_head(run, x, &modules->head, rows, true);
-    hr__drop(tape, &ids);
-    return result;
+    return hr__run_rotary_decoder(run, block);
 }
 
 const hr__family hr__family_gpt_neox = {

@@ -2,27 +2,16 @@
  * read the same norm, and only a part of each head is rotated. */
 #include "plan/config_families.h"
 #include "plan/plan_run.h"
+#include "plan/rotary_decoder.h"
 
 typedef struct phi_layer {
     hr__norm_module norm;
     hr__linear_module query, key, value, output, inner, outer;
 } phi_layer;
 
-typedef struct phi_modules {
-    hr__tensor tokens;
-    phi_layer *layers;
-    hr__norm_module last_norm;
-    hr__linear_module head;
-    hr__tensor cosine, sine, mask; /* during a forward pass */
-} phi_modules;
-
-static uint64_t rotary_width(const hr__transformer *shape)
+static void build_layer(hr__plan_run *run, void *place)
 {
-    return shape->rotary_width > 0 ? shape->rotary_width : shape->head_width;
-}
-
-static void build_layer(hr__plan_run *run, phi_layer *layer)
-{
+    phi_layer *layer = place;
     const hr__transformer *shape = &run->model->shape;
     uint64_t hidden = shape->hidden, wide = shape->heads * shape->head_width;
     uint64_t narrow = shape->key_heads * shape->head_width;
@@ -38,29 +27,16 @@ static void build_layer(hr__plan_run *run, phi_layer *layer)
 static void build(hr__plan_run *run)
 {
     const hr__transformer *shape = &run->model->shape;
-    phi_modules *modules = hr__run_alloc(run, 1, sizeof *modules);
-    run->modules = modules;
-    modules->tokens = hr__make_table(run, shape->vocabulary, shape->hidden);
-    modules->layers = hr__run_alloc(run, shape->layers, sizeof *modules->layers);
-    for (uint64_t i = 0; i < shape->layers && hr__tape_status(run->tape) == HR_OK; i++)
-        build_layer(run, &modules->layers[i]);
-    modules->last_norm = hr__make_norm(run, "final_layernorm", shape->hidden, true);
-    modules->head =
+    hr__rotary_decoder *decoder = hr__build_rotary_decoder(run, sizeof(phi_layer), build_layer);
+    decoder->last_norm = hr__make_norm(run, "final_layernorm", shape->hidden, true);
+    decoder->head =
         hr__make_linear(run, "lm_head", shape->hidden, shape->vocabulary, true, HR__LINEAR_HEAD);
-}
-
-static hr__tensor rotate(hr__plan_run *run, hr__tensor x)
-{
-    const hr__transformer *shape = &run->model->shape;
-    const phi_modules *modules = run->modules;
-    return hr__rotate_part(run->tape, x, modules->cosine, modules->sine, rotary_width(shape),
-                           shape->head_width);
 }
 
 static hr__tensor attend(hr__plan_run *run, const phi_layer *layer, hr__tensor x)
 {
     const hr__transformer *shape = &run->model->shape;
-    const phi_modules *modules = run->modules;
+    const hr__rotary_decoder *decoder = run->modules;
     const hr__attention_shape attention = {.batch = run->settings->batch,
                                            .heads = shape->heads,
                                            .key_heads = shape->key_heads,
@@ -76,9 +52,9 @@ static hr__tensor attend(hr__plan_run *run, const phi_layer *layer, hr__tensor x
     hr__tensor query = hr__apply_linear(run, x, &layer->query);
     hr__tensor key = hr__apply_linear(run, x, &layer->key);
     hr__tensor value = hr__apply_linear(run, x, &layer->value);
-    hr__rebind(tape, &query, rotate(run, query));
-    hr__rebind(tape, &key, rotate(run, key));
-    hr__tensor result = hr__apply_attention(run, query, key, value, modules->mask, &attention);
+    hr__rebind(tape, &query, hr__rotate_in_decoder(run, query));
+    hr__rebind(tape, &key, hr__rotate_in_decoder(run, key));
+    hr__tensor result = hr__apply_attention(run, query, key, value, decoder->mask, &attention);
     hr__rebind(tape, &result, hr__apply_linear(run, result, &layer->output));
     hr__drop(tape, &value);
     hr__drop(tape, &key);
@@ -118,36 +94,9 @@ static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
     return made;
 }
 
-static void make_tables(hr__plan_run *run, phi_modules *modules)
-{
-    uint64_t length = run->settings->sequence;
-    uint64_t elements = hr__times(run->tape, length, rotary_width(&run->model->shape));
-    modules->cosine = hr__tensor_new(run->tape, elements, run->dtype);
-    modules->sine = hr__tensor_new(run->tape, elements, run->dtype);
-    modules->mask = hr__make_causal_mask(run, length);
-}
-
 static hr__tensor forward(hr__plan_run *run)
 {
-    const hr__transformer *shape = &run->model->shape;
-    phi_modules *modules = run->modules;
-    const hr_plan_settings *settings = run->settings;
-    hr__tape *tape = run->tape;
-    uint64_t rows = hr__times(tape, settings->batch, settings->sequence);
-    hr__tensor ids = hr__make_ids(run, settings->batch, settings->sequence);
-    hr__tensor tokens = hr__embedding(tape, ids, modules->tokens, shape->hidden);
-    make_tables(run, modules);
-    hr__rebind(tape, &tokens, hr__apply_dropout(run, tokens, shape->has_embedding_dropout));
-    hr__tensor x = hr__hold(tape, tokens);
-    x = hr__run_blocks(run, block, modules->layers, sizeof *modules->layers, shape->layers, x);
-    hr__rebind(tape, &x, hr__apply_layer_norm(run, x, &modules->last_norm));
-    hr__drop_with_graph(tape, modules->mask);
-    hr__drop_with_graph(tape, modules->sine);
-    hr__drop_with_graph(tape, modules->cosine);
-    hr__drop(tape, &tokens);
-    hr__tensor result = hr__apply_head(run, x, &modules->head, rows, true);
-    hr__drop(tape, &ids);
-    return result;
+    return hr__run_rotary_decoder(run, block);
 }
 
 const hr__family hr__family_phi = {
