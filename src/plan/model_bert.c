@@ -73,15 +73,7 @@ static hr__tensor apply_output(hr__plan_run *run, hr__tensor fed, hr__tensor x,
 
 static hr__tensor attend(hr__plan_run *run, const bert_layer *layer, hr__tensor x)
 {
-    const hr__transformer *shape = &run->model->shape;
-    const hr__attention_shape attention = {.batch = run->settings->batch,
-                                           .heads = shape->heads,
-                                           .key_heads = shape->heads,
-                                           .length = run->settings->sequence,
-                                           .key_length = run->settings->sequence,
-                                           .width = shape->hidden / shape->heads,
-                                           .has_dropout =
-                                               run->is_training && shape->has_attention_dropout};
+    const hr__attention_shape attention = hr__self_attention(run, run->settings->sequence);
     hr__tape *tape = run->tape;
     hr__enter(tape, "attention", -1);
     hr__tensor query = hr__apply_linear(run, x, &layer->query);

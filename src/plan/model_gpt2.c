@@ -43,17 +43,10 @@ static hr__tensor attend(hr__plan_run *run, const gpt2_layer *layer, hr__tensor 
 {
     const hr__transformer *shape = &run->model->shape;
     const gpt2_modules *modules = run->modules;
-    const hr__attention_shape attention = {.batch = run->settings->batch,
-                                           .heads = shape->heads,
-                                           .key_heads = shape->heads,
-                                           .length = run->settings->sequence,
-                                           .key_length = run->settings->sequence,
-                                           .width = shape->hidden / shape->heads,
-                                           .has_dropout =
-                                               run->is_training && shape->has_attention_dropout,
-                                           .is_causal = true};
+    hr__attention_shape attention = hr__self_attention(run, run->settings->sequence);
     hr__tape *tape = run->tape;
     hr__tensor parts[3];
+    attention.is_causal = true;
     hr__enter(tape, "attention", -1);
     hr__tensor packed = hr__apply_linear(run, x, &layer->qkv);
     hr__split(tape, packed, 3, parts);
@@ -68,18 +61,6 @@ static hr__tensor attend(hr__plan_run *run, const gpt2_layer *layer, hr__tensor 
     return result;
 }
 
-static hr__tensor apply_mlp(hr__plan_run *run, const gpt2_layer *layer, hr__tensor x)
-{
-    hr__tape *tape = run->tape;
-    hr__enter(tape, "mlp", -1);
-    hr__tensor inner = hr__apply_linear(run, x, &layer->inner);
-    hr__rebind(tape, &inner, hr__apply_activation(run, inner));
-    hr__rebind(tape, &inner, hr__apply_linear(run, inner, &layer->outer));
-    hr__rebind(tape, &inner, hr__apply_dropout(run, inner, run->model->shape.has_residual_dropout));
-    hr__leave(tape);
-    return inner;
-}
-
 static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
 {
     const gpt2_layer *layer = place;
@@ -88,7 +69,8 @@ static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
     hr__tensor attended = attend(run, layer, hidden);
     hr__tensor residual = hr__add(tape, attended, x);
     hr__rebind(tape, &hidden, hr__apply_layer_norm(run, residual, &layer->norm_2));
-    hr__tensor fed = apply_mlp(run, layer, hidden);
+    hr__tensor fed = hr__apply_mlp(run, hidden, &layer->inner, &layer->outer,
+                                   run->model->shape.has_residual_dropout);
     hr__rebind(tape, &hidden, hr__add(tape, residual, fed));
     hr__drop(tape, &fed);
     hr__drop(tape, &residual);

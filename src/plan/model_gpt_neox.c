@@ -43,19 +43,11 @@ static void build(hr__plan_run *run)
 /* The values stay a view of the product, and hold it. */
 static hr__tensor attend(hr__plan_run *run, const neox_layer *layer, hr__tensor x)
 {
-    const hr__transformer *shape = &run->model->shape;
     const hr__rotary_decoder *decoder = run->modules;
-    const hr__attention_shape attention = {.batch = run->settings->batch,
-                                           .heads = shape->heads,
-                                           .key_heads = shape->heads,
-                                           .length = run->settings->sequence,
-                                           .key_length = run->settings->sequence,
-                                           .width = shape->head_width,
-                                           .has_dropout =
-                                               run->is_training && shape->has_attention_dropout,
-                                           .is_causal = true};
+    hr__attention_shape attention = hr__self_attention(run, run->settings->sequence);
     hr__tape *tape = run->tape;
     hr__tensor parts[3];
+    attention.is_causal = true;
     hr__enter(tape, "attention", -1);
     hr__tensor packed = hr__apply_linear(run, x, &layer->qkv);
     hr__split(tape, packed, 3, parts);
@@ -73,22 +65,11 @@ static hr__tensor attend(hr__plan_run *run, const neox_layer *layer, hr__tensor 
     return result;
 }
 
-static hr__tensor apply_mlp(hr__plan_run *run, const neox_layer *layer, hr__tensor x)
-{
-    hr__tape *tape = run->tape;
-    hr__enter(tape, "mlp", -1);
-    hr__tensor fed = hr__apply_linear(run, x, &layer->inner);
-    hr__rebind(tape, &fed, hr__apply_activation(run, fed));
-    hr__rebind(tape, &fed, hr__apply_linear(run, fed, &layer->outer));
-    hr__leave(tape);
-    return fed;
-}
-
 /* dropout(mlp(norm_2(x))) */
 static hr__tensor feed(hr__plan_run *run, const neox_layer *layer, hr__tensor x)
 {
     hr__tensor normal = hr__apply_layer_norm(run, x, &layer->norm_2);
-    hr__tensor fed = apply_mlp(run, layer, normal);
+    hr__tensor fed = hr__apply_mlp(run, normal, &layer->inner, &layer->outer, false);
     hr__drop(run->tape, &normal);
     hr__rebind(run->tape, &fed,
                hr__apply_dropout(run, fed, run->model->shape.has_residual_dropout));

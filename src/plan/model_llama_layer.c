@@ -75,17 +75,12 @@ void hr__llama_build_layer(hr__plan_run *run, hr__llama_layer *layer, uint64_t n
 static hr__attention_shape attention_shape(const hr__plan_run *run, const hr__llama_layer *layer)
 {
     const hr__transformer *shape = &run->model->shape;
-    return (hr__attention_shape){.batch = run->settings->batch,
-                                 .heads = shape->heads,
-                                 .key_heads = shape->key_heads,
-                                 .length = run->settings->sequence,
-                                 .key_length = run->settings->sequence,
-                                 .width = shape->head_width,
-                                 .window = layer->has_window ? shape->window : 0,
-                                 .has_dropout = run->is_training && shape->has_attention_dropout,
-                                 .is_causal = true,
-                                 .is_query_joined = shape->has_packed_weights,
-                                 .has_capped_scores = shape->has_capped_scores};
+    hr__attention_shape attention = hr__self_attention(run, run->settings->sequence);
+    attention.window = layer->has_window ? shape->window : 0;
+    attention.is_causal = true;
+    attention.is_query_joined = shape->has_packed_weights;
+    attention.has_capped_scores = shape->has_capped_scores;
+    return attention;
 }
 
 /* Slices of one product, which they hold. */

@@ -35,19 +35,11 @@ static void build(hr__plan_run *run)
 
 static hr__tensor attend(hr__plan_run *run, const phi_layer *layer, hr__tensor x)
 {
-    const hr__transformer *shape = &run->model->shape;
     const hr__rotary_decoder *decoder = run->modules;
-    const hr__attention_shape attention = {.batch = run->settings->batch,
-                                           .heads = shape->heads,
-                                           .key_heads = shape->key_heads,
-                                           .length = run->settings->sequence,
-                                           .key_length = run->settings->sequence,
-                                           .width = shape->head_width,
-                                           .has_dropout =
-                                               run->is_training && shape->has_attention_dropout,
-                                           .is_causal = true,
-                                           .is_query_joined = true};
+    hr__attention_shape attention = hr__self_attention(run, run->settings->sequence);
     hr__tape *tape = run->tape;
+    attention.is_causal = true;
+    attention.is_query_joined = true;
     hr__enter(tape, "attention", -1);
     hr__tensor query = hr__apply_linear(run, x, &layer->query);
     hr__tensor key = hr__apply_linear(run, x, &layer->key);
@@ -63,17 +55,6 @@ static hr__tensor attend(hr__plan_run *run, const phi_layer *layer, hr__tensor x
     return result;
 }
 
-static hr__tensor apply_mlp(hr__plan_run *run, const phi_layer *layer, hr__tensor x)
-{
-    hr__tape *tape = run->tape;
-    hr__enter(tape, "mlp", -1);
-    hr__tensor fed = hr__apply_linear(run, x, &layer->inner);
-    hr__rebind(tape, &fed, hr__apply_activation(run, fed));
-    hr__rebind(tape, &fed, hr__apply_linear(run, fed, &layer->outer));
-    hr__leave(tape);
-    return fed;
-}
-
 /* dropout(attention(norm(x))) + dropout(mlp(norm(x))) + x */
 static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
 {
@@ -83,7 +64,7 @@ static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
     hr__tensor normal = hr__apply_layer_norm(run, x, &layer->norm);
     hr__tensor attended = attend(run, layer, normal);
     hr__rebind(tape, &attended, hr__apply_dropout(run, attended, has_dropout));
-    hr__tensor fed = apply_mlp(run, layer, normal);
+    hr__tensor fed = hr__apply_mlp(run, normal, &layer->inner, &layer->outer, false);
     hr__rebind(tape, &fed, hr__apply_dropout(run, fed, has_dropout));
     hr__tensor sum = hr__add(tape, attended, fed);
     hr__tensor made = hr__add(tape, sum, x);

@@ -104,18 +104,13 @@ static void build(hr__plan_run *run)
 
 static hr__attention_shape attention_shape(const hr__plan_run *run, bool is_cross)
 {
-    const hr__transformer *shape = &run->model->shape;
     const t5_modules *modules = run->modules;
     const t5_stack *stack = modules->stack;
-    return (hr__attention_shape){.batch = run->settings->batch,
-                                 .heads = shape->heads,
-                                 .key_heads = shape->heads,
-                                 .length = stack->queries,
-                                 .key_length = is_cross ? modules->encoder.keys : stack->keys,
-                                 .width = shape->head_width,
-                                 .has_dropout = run->is_training && shape->has_attention_dropout,
-                                 .is_causal = stack->is_decoder && !is_cross,
-                                 .is_mask_strided = !is_cross};
+    hr__attention_shape attention = hr__self_attention(run, stack->queries);
+    attention.key_length = is_cross ? modules->encoder.keys : stack->keys;
+    attention.is_causal = stack->is_decoder && !is_cross;
+    attention.is_mask_strided = !is_cross;
+    return attention;
 }
 
 /* The bias; in the decoder each layer hides what is to come in a copy of it. */

@@ -58,14 +58,7 @@ static hr__tensor attend(hr__plan_run *run, const vit_layer *layer, hr__tensor x
 {
     const hr__transformer *shape = &run->model->shape;
     const vit_modules *modules = run->modules;
-    const hr__attention_shape attention = {.batch = run->settings->batch,
-                                           .heads = shape->heads,
-                                           .key_heads = shape->heads,
-                                           .length = modules->tokens,
-                                           .key_length = modules->tokens,
-                                           .width = shape->hidden / shape->heads,
-                                           .has_dropout =
-                                               run->is_training && shape->has_attention_dropout};
+    const hr__attention_shape attention = hr__self_attention(run, modules->tokens);
     hr__tape *tape = run->tape;
     hr__enter(tape, "attention", -1);
     hr__tensor query = hr__apply_linear(run, x, &layer->query);
@@ -81,19 +74,6 @@ static hr__tensor attend(hr__plan_run *run, const vit_layer *layer, hr__tensor x
     return result;
 }
 
-/* The caller holds x all the while. */
-static hr__tensor apply_mlp(hr__plan_run *run, const vit_layer *layer, hr__tensor x)
-{
-    hr__tape *tape = run->tape;
-    hr__enter(tape, "mlp", -1);
-    hr__tensor fed = hr__apply_linear(run, x, &layer->inner);
-    hr__rebind(tape, &fed, hr__apply_activation(run, fed));
-    hr__rebind(tape, &fed, hr__apply_linear(run, fed, &layer->outer));
-    hr__rebind(tape, &fed, hr__apply_dropout(run, fed, run->model->shape.has_residual_dropout));
-    hr__leave(tape);
-    return fed;
-}
-
 static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
 {
     const vit_layer *layer = place;
@@ -102,7 +82,9 @@ static hr__tensor block(hr__plan_run *run, const void *place, hr__tensor x)
     hr__rebind(tape, &hidden, attend(run, layer, hidden));
     hr__tensor residual = hr__add(tape, hidden, x);
     hr__rebind(tape, &hidden, hr__apply_layer_norm(run, residual, &layer->norm_2));
-    hr__rebind(tape, &hidden, apply_mlp(run, layer, hidden));
+    hr__rebind(tape, &hidden,
+               hr__apply_mlp(run, hidden, &layer->inner, &layer->outer,
+                             run->model->shape.has_residual_dropout));
     hr__rebind(tape, &hidden, hr__add(tape, hidden, residual));
     hr__drop(tape, &residual);
     return hidden;

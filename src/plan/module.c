@@ -182,6 +182,19 @@ hr__tensor hr__apply_dropout(hr__plan_run *run, hr__tensor x, bool has_dropout)
     return made;
 }
 
+hr__tensor hr__apply_mlp(hr__plan_run *run, hr__tensor x, const hr__linear_module *inner,
+                         const hr__linear_module *outer, bool has_dropout)
+{
+    hr__tape *tape = run->tape;
+    hr__enter(tape, "mlp", -1);
+    hr__tensor fed = hr__apply_linear(run, x, inner);
+    hr__rebind(tape, &fed, hr__apply_activation(run, fed));
+    hr__rebind(tape, &fed, hr__apply_linear(run, fed, outer));
+    hr__rebind(tape, &fed, hr__apply_dropout(run, fed, has_dropout));
+    hr__leave(tape);
+    return fed;
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 typedef struct block_call {

@@ -98,6 +98,19 @@ static hr__tensor attend_to_cache(hr__plan_run *run, hr__tensor query, hr__tenso
     return made;
 }
 
+hr__attention_shape hr__self_attention(const hr__plan_run *run, uint64_t length)
+{
+    const hr__transformer *shape = &run->model->shape;
+    return (hr__attention_shape){
+        .batch = run->settings->batch,
+        .heads = shape->heads,
+        .key_heads = shape->key_heads > 0 ? shape->key_heads : shape->heads,
+        .length = length,
+        .key_length = length,
+        .width = shape->head_width > 0 ? shape->head_width : shape->hidden / shape->heads,
+        .has_dropout = run->is_training && shape->has_attention_dropout};
+}
+
 hr__tensor hr__apply_attention(hr__plan_run *run, hr__tensor query, hr__tensor key,
                                hr__tensor value, hr__tensor mask, const hr__attention_shape *shape)
 {

@@ -99,6 +99,11 @@ hr__tensor hr__apply_activation(hr__plan_run *run, hr__tensor x);
 /* dropout in training, if the model has it there; else the same tensor, held. */
 hr__tensor hr__apply_dropout(hr__plan_run *run, hr__tensor x, bool has_dropout);
 
+/* Without a gate: dropout(outer(activation(inner(x)))), in the scope "mlp". The caller holds x all
+ * the while. */
+hr__tensor hr__apply_mlp(hr__plan_run *run, hr__tensor x, const hr__linear_module *inner,
+                         const hr__linear_module *outer, bool has_dropout);
+
 /* Runs `count` blocks one after the other, in scopes "layer 0", "layer 1" ..., with checkpoints as
  * the settings say. `x` is taken over. `layers` is an array of `layer_bytes` each. */
 typedef hr__tensor (*hr__block)(hr__plan_run *run, const void *layer, hr__tensor x);
@@ -166,6 +171,10 @@ hr__tensor hr__apply_classifier(hr__plan_run *run, hr__tensor x,
                                 const hr__linear_module *classifier, uint64_t tokens);
 
 /* ---- attention (module_attention.c) ---------------------------------------------------------- */
+
+/* Of `length` tokens to each other, by the heads of the model; one that says no more has as many of
+ * keys, and a width that fills the hidden one. Not causal unless the caller says so. */
+hr__attention_shape hr__self_attention(const hr__plan_run *run, uint64_t length);
 
 /* By the settings: SDPA's kernels, or the eager code of transformers. */
 hr__tensor hr__apply_attention(hr__plan_run *run, hr__tensor query, hr__tensor key,
