@@ -2,6 +2,7 @@
 #include "arguments.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -199,6 +200,20 @@ bool arguments_parse(const argument_option *options, size_t option_count, int ar
     return true;
 }
 
+bool arguments_parse_one(const argument_option *options, size_t option_count, int argc, char **argv,
+                         const char *kind, const char **operand)
+{
+    int first_operand = 0;
+    if (!arguments_parse(options, option_count, argc, argv, &first_operand))
+        return false;
+    if (argc - first_operand != 1) {
+        arguments_refuse(argv[0], "expected one %s, not %d", kind, argc - first_operand);
+        return false;
+    }
+    *operand = argv[first_operand];
+    return true;
+}
+
 bool arguments_read_number(const char *text, uint64_t *number)
 {
     uint64_t result = 0;
@@ -213,5 +228,18 @@ bool arguments_read_number(const char *text, uint64_t *number)
         result = result * 10 + digit;
     }
     *number = result;
+    return true;
+}
+
+bool arguments_read_process(const char *command_name, const char *option, const char *text,
+                            long *process)
+{
+    uint64_t number;
+    if (!arguments_read_number(text, &number) || number == 0 || number > INT_MAX) {
+        arguments_refuse(command_name, "%sexpected the number of a process, not '%s'", option,
+                         text);
+        return false;
+    }
+    *process = (long)number;
     return true;
 }

@@ -40,6 +40,11 @@ typedef struct argument_option {
 bool arguments_parse(const argument_option *options, size_t option_count, int argc, char **argv,
                      int *first_operand);
 
+/* The same for a command with one operand, no more and no less: a `kind` ("file"), which is put in
+ * `*operand`. */
+bool arguments_parse_one(const argument_option *options, size_t option_count, int argc, char **argv,
+                         const char *kind, const char **operand);
+
 /* Writes "headroom COMMAND: message" and where help is to standard error. Returns
  * EXIT_WRONG_USAGE, so that a command can end with it. */
 __attribute__((format(printf, 2, 3), cold)) int arguments_refuse(const char *command_name,
@@ -48,6 +53,10 @@ __attribute__((format(printf, 2, 3), cold)) int arguments_refuse(const char *com
 /* Reads a whole number in decimal digits. false, with `*number` untouched: anything else, NULL, or
  * more than 64 bits hold. */
 bool arguments_read_number(const char *text, uint64_t *number);
+
+/* The number of a process. false, with a message that begins with `option` ("--pid: ", or ""). */
+bool arguments_read_process(const char *command_name, const char *option, const char *text,
+                            long *process);
 
 /* The name nearest to `word`, or NULL if none is near enough to be what was meant. */
 const char *arguments_nearest(const char *word, const char *const *names, size_t name_count);

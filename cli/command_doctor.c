@@ -104,17 +104,6 @@ static int examine_job(const char *command_name, long process, const hr_doctor_o
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static bool read_process(const char *command_name, const char *text, long *process)
-{
-    uint64_t number;
-    if (!arguments_read_number(text, &number) || number == 0 || number > INT32_MAX) {
-        arguments_refuse(command_name, "--pid: expected the number of a process, not '%s'", text);
-        return false;
-    }
-    *process = (long)number;
-    return true;
-}
-
 /* Somebody is about to paste. */
 static void invite(const char *path)
 {
@@ -141,7 +130,7 @@ int command_doctor(int argc, char **argv)
         return arguments_refuse(argv[0], "expected one file, not %d", argc - first_operand);
     if (pid != NULL && first_operand < argc)
         return arguments_refuse(argv[0], "expected a file or --pid, not both");
-    if (pid != NULL && !read_process(argv[0], pid, &process))
+    if (pid != NULL && !arguments_read_process(argv[0], "--pid: ", pid, &process))
         return EXIT_WRONG_USAGE;
     if (card != NULL && !recording_command_read_size(argv[0], "card", card, &order.card_bytes))
         return EXIT_WRONG_USAGE;

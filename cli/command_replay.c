@@ -144,12 +144,11 @@ int command_replay(int argc, char **argv)
         {.name = "spill", .value = &spill},
         {.name = "torch", .value = &order.options.torch_version},
     };
-    int first_operand = 0;
+    const char *path = NULL;
     order.options.struct_size = sizeof order.options;
-    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+    if (!arguments_parse_one(options, sizeof options / sizeof options[0], argc, argv, "file",
+                             &path))
         return EXIT_WRONG_USAGE;
-    if (argc - first_operand != 1)
-        return arguments_refuse(argv[0], "expected one file, not %d", argc - first_operand);
     if (!add_policies(&order, argv[0], policies) ||
         !read_empty_cache(&order, argv[0], empty_cache) ||
         !recording_command_read_device(argv[0], device, &order.options.device) ||
@@ -160,5 +159,5 @@ int command_replay(int argc, char **argv)
         return EXIT_WRONG_USAGE;
     add_confs(&order, &confs);
     order.options.runs = order.options.run_count > 0 ? order.runs : NULL;
-    return show_replay(argv[0], argv[first_operand], &order);
+    return show_replay(argv[0], path, &order);
 }

@@ -155,12 +155,9 @@ int command_report(int argc, char **argv)
         {.name = "top", .value = &top},
         {.name = "torch", .value = &order.torch_version},
     };
-    int first_operand = 0;
-    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+    if (!arguments_parse_one(options, sizeof options / sizeof options[0], argc, argv, "folder",
+                             &order.folder))
         return EXIT_WRONG_USAGE;
-    if (argc - first_operand != 1)
-        return arguments_refuse(argv[0], "expected one folder, not %d", argc - first_operand);
-    order.folder = argv[first_operand];
     if (order.folder[0] == '\0') /* as an unset variable in a script leaves it */
         return arguments_refuse(argv[0], "the name of the folder is empty");
     if (order.page_name != NULL && order.page_name[0] == '\0')

@@ -54,13 +54,10 @@ int command_stats(int argc, char **argv)
         {.name = "top", .value = &top},
         {.name = "torch", .value = &order.torch_version},
     };
-    int first_operand = 0;
-    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+    if (!arguments_parse_one(options, sizeof options / sizeof options[0], argc, argv, "file",
+                             &order.path))
         return EXIT_WRONG_USAGE;
-    if (argc - first_operand != 1)
-        return arguments_refuse(argv[0], "expected one file, not %d", argc - first_operand);
     if (!recording_command_read_top(argv[0], top, &order.most_rows))
         return EXIT_WRONG_USAGE;
-    order.path = argv[first_operand];
     return show_stats(argv[0], &order);
 }

@@ -1,5 +1,4 @@
 /* command_top.c - `headroom top [PID]`: GPUs and jobs as they are now, on a screen or once. */
-#include <limits.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -172,17 +171,6 @@ static bool read_interval(top_command *order, const char *text)
     return true;
 }
 
-static bool read_process(top_command *order, const char *text)
-{
-    uint64_t number;
-    if (arguments_read_number(text, &number) && number > 0 && number <= INT_MAX) {
-        order->process = (long)number;
-        return true;
-    }
-    arguments_refuse(order->name, "expected the number of a process, not '%s'", text);
-    return false;
-}
-
 int command_top(int argc, char **argv)
 {
     top_command order = {.name = argv[0], .interval_seconds = USUAL_INTERVAL_SECONDS};
@@ -199,7 +187,8 @@ int command_top(int argc, char **argv)
         return arguments_refuse(argv[0], "expected one process at most, not %d",
                                 argc - first_operand);
     if (!read_interval(&order, interval) ||
-        (first_operand < argc && !read_process(&order, argv[first_operand])))
+        (first_operand < argc &&
+         !arguments_read_process(argv[0], "", argv[first_operand], &order.process)))
         return EXIT_WRONG_USAGE;
     return run_top(&order);
 }

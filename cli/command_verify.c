@@ -51,10 +51,9 @@ int command_verify(int argc, char **argv)
         {.name = "json", .is_given = &has_json},
         {.name = "torch", .value = &order.torch_version},
     };
-    int first_operand = 0;
-    if (!arguments_parse(options, sizeof options / sizeof options[0], argc, argv, &first_operand))
+    const char *path = NULL;
+    if (!arguments_parse_one(options, sizeof options / sizeof options[0], argc, argv, "file",
+                             &path))
         return EXIT_WRONG_USAGE;
-    if (argc - first_operand != 1)
-        return arguments_refuse(argv[0], "expected one file, not %d", argc - first_operand);
-    return show_verdict(argv[0], argv[first_operand], &order, has_json);
+    return show_verdict(argv[0], path, &order, has_json);
 }
