@@ -79,7 +79,7 @@ def what_left_comes_back(torch) -> None:
         step()
     crowd = [made(torch, number) for number in range(4, 10)]  # 2.5 GiB on a card of 2
     found = counts()
-    assert 256 * MIB <= found["spilled_bytes"] <= 1 * GIB, found
+    assert 256 * MIB <= found["spilled_bytes"] <= GIB + 64 * MIB, found
     for number, block in enumerate(crowd, 4):
         assert block[7].item() == number * 10**9 + 7
     del crowd, block
@@ -119,7 +119,7 @@ def snapshots_tell_of_it(torch) -> None:
     crowd = [made(torch, number) for number in range(10)]
     found = counts()
     told = [entry for entry in torch.cuda.memory._snapshot()["external_annotations"]
-            if entry["name"] == "headroom spill" and entry["stage"] == "START"]
+            if entry.get("name") == "headroom spill" and entry["stage"] == "START"]
     assert len(told) == found["spills"] > 0, (told, found)
     assert sum(int(entry["moved_bytes"]) for entry in told) == found["all_spilled_bytes"], told
     assert int(told[-1]["spilled_bytes"]) == found["spilled_bytes"], (told, found)
