@@ -1,10 +1,10 @@
 """bench_touch.py - what a kernel takes when one of its tensors is in host memory.
 
-    python3 bench_touch.py      two tables: on the device, and after everything left
+    python3 bench_touch.py      a table: on the device, and after everything left
 
 Some tensors are named as an optimizer's state, which leaves first; then the card is filled until they
 are gone. The same kernels are timed before and after. Status 1: they did not leave, so that the
-second table would say nothing.
+second column would say nothing.
 """
 import os
 import sys
