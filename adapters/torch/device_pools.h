@@ -48,10 +48,10 @@ struct DevicePools {
 
     c10::DeviceIndex index = 0;
     hr_device *device = nullptr;
-    const History *history_settings = nullptr;
+    History *history_settings = nullptr;
     DeviceHistory history;
 
-    std::atomic<bool> has_told_of_spill{false};
+    std::atomic<bool> has_told_of_spill{false}; // or nobody wants to be told
 
     std::mutex opening; // one at a time
 

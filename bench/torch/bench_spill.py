@@ -1,23 +1,34 @@
 """bench_spill.py - training on a card that is too small: who dies, who finishes, and how fast.
 
-    python3 bench_spill.py [--seconds S] [--only WORD] [--spill SIZE]    a table, and $OUT/spill.jsonl
-    python3 bench_spill.py --child JSON                                  some runs, in this process
+    python3 bench_spill.py [--seconds S] [--only WORD] [--spill SIZE]
 
 Each model is first run as it is, twice: that gives its peak of live memory, its losses, its time for a
 step, and whether PyTorch repeats itself. Then the process may have 0.95, 0.85 and 0.7 of that peak
-(set_per_process_memory_fraction): with PyTorch's allocator, with expandable segments, and with ours
-that may spill. Beside them what a programmer would do: activation checkpointing, and an optimizer in
-host memory, without a limit and with their peak.
+(set_per_process_memory_fraction): with ours that may spill, with PyTorch's allocator, and with
+expandable segments. Beside them what a programmer would do: activation checkpointing, and an optimizer
+in host memory, without a limit and with their peak. Of the fused optimizer there are the runs of ours
+and of PyTorch's allocator only.
 
-All runs of an allocator are in one process. The cases come in the order of importance; those that no
-time is left for are named. Status 1: a run with spill failed, or its losses differ.
+Processes wait for runs to make, since to start one takes as long as a dozen of them: one for PyTorch's
+allocator, one for expandable segments, and for each case a new one of ours, which has learned nothing
+and holds no host memory yet. One process runs at a time, except where all of them are about to die and
+nothing is timed. The cases come in the order of importance; those that no time is left for are named.
+
+The tables go to the output and to $OUT/spill_<GPU>.md, all figures to $OUT/spill.jsonl. Status 1: a run
+with spill failed, or its losses differ.
 """
 import argparse
 import gc
 import json
 import os
+import platform
+import queue
+import re
+import signal
 import statistics
+import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
@@ -25,15 +36,14 @@ from typing import Any, Dict, List, Optional
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "gpu" / "torch"))
 import under  # noqa: E402
 
-STEPS, WARM_UP_STEPS = 12, 4
+STEPS, WARM_UP_STEPS = 9, 4
 OFFLOADED_STEPS = 7  # each takes a second
 CAPS = (0.85, 0.95, 0.7)
 SHAPES = {"gpt2": (4, 1024), "llama-1b": (1, 2048)}
+MODELS = (("llama-1b", "bf16"), ("gpt2", "fp32"), ("llama-1b", "fp32"), ("gpt2", "bf16"))
 # model, precision, optimizer
-CASES = (("gpt2", "fp32", "adamw"), ("llama-1b", "bf16", "adamw"), ("llama-1b", "bf16", "adamw-fused"),
-         ("gpt2", "fp32", "adamw-fused"), ("gpt2", "amp-bf16", "adamw"), ("llama-1b", "fp32", "adamw"),
-         ("gpt2", "bf16", "adamw"), ("llama-1b", "fp32", "adamw-fused"))
-FEWEST_SECONDS = 25.0  # that a process needs: torch, a model, some steps
+CASES = tuple((*model, optimizer) for optimizer in ("adamw-fused", "adamw") for model in MODELS)
+FEWEST_SECONDS = 20.0  # that are worth beginning with something
 GIB = 1 << 30
 
 
@@ -62,11 +72,12 @@ def build(torch, kind: str, precision: str):
         torch.set_default_dtype(torch.float32)
 
 
-def optimizer_of(torch, name: str, parameters):
-    if name == "offloaded":
+def optimizer_of(torch, run: Dict[str, Any], parameters):
+    if run.get("offloaded"):
         from offloaded_adamw import OffloadedAdamW
         return OffloadedAdamW(parameters)
-    return torch.optim.AdamW(parameters, lr=1e-5, fused=True if name == "adamw-fused" else None)
+    is_fused = run["optimizer"] == "adamw-fused"
+    return torch.optim.AdamW(parameters, lr=1e-5, fused=True if is_fused else None)
 
 
 def spill_counts() -> Dict[str, int]:
@@ -80,7 +91,7 @@ def train(torch, run: Dict[str, Any], result: Dict[str, Any]) -> None:
     model.train()
     if run.get("checkpointing"):
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    optimizer = optimizer_of(torch, run["optimizer"], list(model.parameters()))
+    optimizer = optimizer_of(torch, run, list(model.parameters()))
     draw = torch.Generator(device="cuda").manual_seed(7)
     torch.cuda.reset_peak_memory_stats()
     for _ in range(run["steps"]):
@@ -88,28 +99,28 @@ def train(torch, run: Dict[str, Any], result: Dict[str, Any]) -> None:
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         tokens = torch.randint(0, 30000, (batch, length), generator=draw, device="cuda")
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=run["precision"] == "amp-bf16"):
-            loss = model(input_ids=tokens, labels=tokens).loss
+        loss = model(input_ids=tokens, labels=tokens).loss
         loss.backward()
         optimizer.step()
-        result["losses"].append(float(loss).hex())
+        result["losses"].append(float(loss.detach()).hex())
         torch.cuda.synchronize()
         result["step_ms"].append(round((time.perf_counter() - begin) * 1e3, 2))
         result["spilled_bytes"].append(spill_counts().get("spilled_bytes", 0))
 
 
 def forget(torch) -> None:
-    """What the last run left."""
+    """What a run left, on the GPU and in page-locked memory."""
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
+    getattr(torch._C, "_host_emptyCache", lambda: None)()  # since 2.6
 
 
 def measure(torch, run: Dict[str, Any]) -> Dict[str, Any]:
-    forget(torch)
     total = torch.cuda.get_device_properties(0).total_memory
     limit = run.get("limit_bytes")
     torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total) if limit else 1.0)
+    torch.cuda.reset_peak_memory_stats()
     torch.manual_seed(1234)
     before = spill_counts()
     result: Dict[str, Any] = dict(run, losses=[], step_ms=[], spilled_bytes=[], outcome="completed")
@@ -126,15 +137,41 @@ def measure(torch, run: Dict[str, Any]) -> Dict[str, Any]:
     after = spill_counts()
     result["spill"] = {name: value - before.get(name, 0) for name, value in after.items()}
     result["safe_moments"] = under.stats().get("safe_moments")
+    forget(torch)
     return result
 
 
-def child(order: Dict[str, Any]) -> int:
+# ---- a process that makes runs ---------------------------------------------------------------------
+
+
+def first_match(path: str, pattern: str) -> str:
+    """In a file that need not be there; "" then."""
+    try:
+        found = re.search(pattern, Path(path).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ""
+    return found.group(1) if found else ""
+
+
+def describe(torch) -> Dict[str, Any]:
+    import transformers
+    device = torch.cuda.get_device_properties(0)
+    return dict(gpu=device.name, gpu_bytes=device.total_memory, cores=os.cpu_count(),
+                driver=first_match("/proc/driver/nvidia/version", r"Module\s+(?:for \S+\s+)?([\d.]+)"),
+                processor=first_match("/proc/cpuinfo", r"model name\s*: (.*)"),
+                torch=torch.__version__, transformers=transformers.__version__,
+                python=platform.python_version())
+
+
+def work() -> int:
+    """Answers each line of the input, a run, with a line that begins with "@ "."""
     torch = under.enter_again()
     deterministic(torch)
     torch.zeros(1, device="cuda")
+    print("@ " + json.dumps(describe(torch)), flush=True)
     is_strict = True
-    for run in order["runs"]:
+    for line in sys.stdin:
+        run = json.loads(line)
         result = measure(torch, run)
         if is_strict and result["outcome"] == "failed" and "deterministic" in result["error"]:
             is_strict = False  # something of the model has no such form
@@ -145,45 +182,121 @@ def child(order: Dict[str, Any]) -> int:
     return 0
 
 
+class Worker:
+    """The other side of work()."""
+
+    def __init__(self, allocator: str, spill: str) -> None:
+        variables = under.environment(allocator)
+        variables.update(PYTHONUNBUFFERED="1", CUBLAS_WORKSPACE_CONFIG=":4096:8",
+                         HEADROOM_SPILL=spill if allocator == "headroom" else "")
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, "--work"], env=variables, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            start_new_session=True)
+        self.lines: "queue.Queue[Optional[str]]" = queue.Queue()
+        self.told: List[str] = []  # that was no answer
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def send(self, run: Dict[str, Any]) -> None:
+        try:
+            self.process.stdin.write(json.dumps(run) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # receive() finds that it has ended
+
+    def receive(self, end: float) -> Optional[Dict[str, Any]]:
+        """The next answer; None where it has ended, or does not come in time."""
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.0, end - time.monotonic()))
+            except queue.Empty:
+                self.told.append("too slow")
+                return None
+            if line is None:
+                self.lines.put(None)  # it stays ended
+                self.told.append(f"status {self.process.wait()}")
+                return None
+            if line.startswith("@ "):
+                return json.loads(line[2:])
+            self.told.append(line.strip())
+            if line.startswith("headroom: "):
+                print(f"     {line.strip()}", flush=True)
+
+    def end(self) -> None:
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
 # ---- all runs --------------------------------------------------------------------------------------
 
 
 class Bench:
-    """The time that is left, and what was found."""
+    """The time that is left, the processes, and what was found."""
 
     def __init__(self, seconds: float, spill: str) -> None:
-        self.end = time.monotonic() + seconds
+        self.begin = time.monotonic()
+        self.end = self.begin + seconds
         self.spill = spill
+        self.workers: Dict[str, Worker] = {}
+        self.machine: Dict[str, Any] = {}
         self.results: List[Dict[str, Any]] = []
         self.left_out: List[str] = []
-        folder = Path(os.environ.get("OUT", "."))
-        self.file = open(folder / "spill.jsonl", "w", encoding="utf-8")
+        self.has_crashed = False  # a process, of whatever
+        self.folder = Path(os.environ.get("OUT", "."))
+        self.file = open(self.folder / "spill.jsonl", "w", encoding="utf-8")
 
-    def has_time(self) -> bool:
-        return time.monotonic() + FEWEST_SECONDS < self.end
+    def start(self, allocators: List[str]) -> None:
+        """All at once, where they are not there yet."""
+        begun = [name for name in allocators if name not in self.workers]
+        for name in begun:
+            self.workers[name] = Worker(name, self.spill)
+        for name in begun:
+            self.machine = self.workers[name].receive(self.end) or self.machine
 
-    def run(self, allocator: str, runs: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """In a process of its own. What it did not come to is left out, and said."""
-        what = f"{runs[0]['model']} {runs[0]['precision']} {runs[0]['optimizer']}, {allocator}"
-        if not self.has_time():
-            self.left_out.append(what)
+    def stop(self, allocator: str) -> None:
+        worker = self.workers.pop(allocator, None)
+        if worker is not None:
+            worker.end()
+
+    def run(self, orders: Dict[str, List[Dict[str, Any]]]) -> List[Dict[str, Any]]:
+        """The runs of each allocator, one after the other; several allocators at once. What they did
+        not come to is left out, and said."""
+        names = [name for name, runs in orders.items() if runs]
+        what = {name: "{model} {precision} {optimizer}".format(**orders[name][0]) + f", {name}"
+                for name in names}
+        if time.monotonic() + FEWEST_SECONDS > self.end:
+            self.left_out += what.values()
             return []
-        extra = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-                 "HEADROOM_SPILL": self.spill if allocator == "headroom" else ""}
-        for run in runs:
-            run["allocator"] = allocator
-        status, output, seconds = under.run(
-            [sys.executable, __file__, "--child", json.dumps({"runs": runs})], allocator,
-            self.end - time.monotonic(), extra)
-        found = [json.loads(line[2:]) for line in output.splitlines() if line.startswith("@ ")]
-        for line in output.splitlines():
-            if line.startswith("headroom: "):
-                print(f"     {line}")
-        why = "" if status == 0 else " | " + " / ".join(output.strip().splitlines()[-6:])[-900:]
-        print(f"{'ok  ' if status == 0 else 'FAIL'} {what}: {len(found)} of {len(runs)} runs, "
-              f"{seconds:.1f} s{why}", flush=True)
-        if len(found) < len(runs):
-            self.left_out.append(f"{len(runs) - len(found)} runs of {what} (status {status})")
+        self.start(names)
+        begin = time.monotonic()
+        for name in names:
+            for run in orders[name]:
+                self.workers[name].send(dict(run, allocator=name))
+        found: List[Dict[str, Any]] = []
+        for name in names:
+            answers: List[Dict[str, Any]] = []
+            for _ in orders[name]:
+                answer = self.workers[name].receive(self.end)
+                if answer is None:
+                    break
+                answers.append(answer)
+            found += answers
+            is_whole = len(answers) == len(orders[name])
+            why = "" if is_whole else " | " + " / ".join(self.workers[name].told[-6:])[-900:]
+            print(f"{'ok  ' if is_whole else 'FAIL'} {what[name]}: {len(answers)} of "
+                  f"{len(orders[name])} runs, {time.monotonic() - begin:.1f} s{why}", flush=True)
+            if not is_whole:
+                self.left_out.append(f"{len(orders[name]) - len(answers)} runs of {what[name]}")
+                self.has_crashed = self.has_crashed or self.workers[name].process.poll() is not None
+                self.stop(name)
         for result in found:
             self.file.write(json.dumps(result) + "\n")
         self.file.flush()
@@ -194,16 +307,29 @@ class Bench:
         def run(label: str, **fields: Any) -> Dict[str, Any]:
             return dict(dict(model=model, precision=precision, optimizer=optimizer, steps=STEPS,
                              label=label), **fields)
-        found = self.run("native", [run("uncapped"), run("again")])
+        is_full = optimizer == "adamw"
+        usual = [run("uncapped"), run("again")]
+        remedies = [run("checkpointing", checkpointing=True),
+                    run("offloaded", offloaded=True, steps=OFFLOADED_STEPS)]
+        found = self.run({"native": usual + (remedies if is_full else [])})
         if not found or found[0]["outcome"] != "completed":
             return
         peak = found[0]["peak_bytes"]
-        capped = [run(f"{cap}", cap=cap, limit_bytes=int(cap * peak)) for cap in CAPS]
-        self.run("headroom", [dict(c) for c in capped] + [run("uncapped")])
-        self.run("expandable", [dict(c) for c in capped])
-        self.run("native", [dict(c) for c in capped] + [
-            run("checkpointing", checkpointing=True),
-            run("offloaded", optimizer="offloaded", steps=OFFLOADED_STEPS)])
+        capped = [run(f"{cap}", limit_bytes=int(cap * peak)) for cap in CAPS]
+        self.run({"headroom": capped + [run("uncapped")]})
+        self.stop("headroom")
+        self.run({"native": capped, "expandable": capped if is_full else []})
+
+    def all(self, only: str) -> None:
+        self.start(["native", "expandable"])
+        for case in CASES:
+            if only in " ".join(case):
+                self.case(*case)
+        for name in list(self.workers):
+            self.stop(name)
+
+
+# ---- what came of it -------------------------------------------------------------------------------
 
 
 def median_ms(result: Dict[str, Any]) -> Optional[float]:
@@ -239,51 +365,111 @@ def row(reference: Dict[str, Any], again: Optional[Dict[str, Any]], result: Dict
 
 HEADINGS = ["allocator", "card", "outcome", "losses", "step ms", "ratio", "peak live GiB",
             "on the host GiB", "spills / returns", "spilled in all GiB", "waited ms"]
+COLUMNS = """
+- **card**: the part of the peak of live memory that the process may have; `checkpointing` and `offloaded` have no limit, their own peak
+  shows what they need
+- **losses**: beside those of the first run, bit for bit; `equal, 1`: those of the one step it came to
+- **step ms**, **ratio**: the median of the steps after the first {warm_up}, and how many times the first run's. The last line of `headroom` is
+  without a limit
+- **on the host GiB**: the most that was in host memory at the end of a step
+- **spills / returns**, **spilled in all GiB**, **waited ms**: how often memory left and came back, over all steps, and what that took
+"""
+
+
+class Case:
+    """The runs of one case, in the order in which they are shown."""
+
+    def __init__(self, bench: Bench, model: str, precision: str, optimizer: str) -> None:
+        self.name = f"{model} {precision}, {'fused' if optimizer == 'adamw-fused' else 'default'} AdamW"
+        self.shape = SHAPES[model]
+        self.runs = [r for r in bench.results if
+                     (r["model"], r["precision"], r["optimizer"]) == (model, precision, optimizer)]
+        self.reference = self.named("native", "uncapped")
+        self.again = self.named("native", "again")
+
+    def named(self, allocator: str, label: str) -> Optional[Dict[str, Any]]:
+        return next((r for r in self.runs if (r["allocator"], r["label"]) == (allocator, label)), None)
+
+    def is_good(self) -> bool:
+        """Everything that may spill finished, with the same losses."""
+        return all(r["outcome"] == "completed" and
+                   not compared(self.reference, self.again, r).startswith("DIFFERENT")
+                   for r in self.runs if r["allocator"] == "headroom")
+
+    def ratio(self, allocator: str, label: str) -> str:
+        found = self.named(allocator, label)
+        if found is None:
+            return ""
+        return row(self.reference, self.again, found)[5] if median_ms(found) else found["outcome"]
+
+    def summary(self) -> List[str]:
+        usual_ms = median_ms(self.reference)
+        return [self.name, f"{self.reference['peak_bytes'] / GIB:.2f}",
+                f"{usual_ms:.0f}" if usual_ms else "-"] + \
+            [self.ratio("headroom", f"{cap}") for cap in sorted(CAPS, reverse=True)] + \
+            [self.ratio("native", label) for label in ("0.95", "checkpointing", "offloaded")]
+
+    def text(self) -> str:
+        batch, length = self.shape
+        is_repeated = self.again is not None and self.again["losses"] == self.reference["losses"]
+        errors = [f"{r['allocator']} {r['label']}: {r['error']}" for r in self.runs
+                  if "error" in r and (r["outcome"] == "failed" or r["allocator"] == "headroom")]
+        rows = [row(self.reference, self.again, r) for r in self.runs if r["label"] != "again"]
+        return "\n\n".join(
+            [f"## {self.name}",
+             f"Batch {batch}, length {length}; the peak of live memory is "
+             f"{self.reference['peak_bytes'] / GIB:.2f} GiB" +
+             ("." if is_repeated else ". PyTorch does not repeat the losses to the bit."),
+             under.table(HEADINGS, rows)] + errors)
+
+
+def machine_text(bench: Bench) -> str:
+    m = bench.machine
+    driver = f", driver {m['driver']}" if m["driver"] else ""
+    processor = f" of an {m['processor']}" if m["processor"] else ""
+    return (f"One {m['gpu']} ({m['gpu_bytes'] / GIB:.1f} GiB{driver}) with {m['cores']} virtual "
+            f"cores{processor}; PyTorch {m['torch']}, transformers {m['transformers']}, Python "
+            f"{m['python']}.\n`python3 bench/torch/bench_spill.py --spill {bench.spill}` wrote this in "
+            f"{time.monotonic() - bench.begin:.0f} s.")
+
+
+SUMMARY = ["model", "peak live GiB", "native, step ms"] + \
+    [f"spill at {cap}" for cap in sorted(CAPS, reverse=True)] + \
+    ["native at 0.95", "checkpointing", "offloaded AdamW"]
 
 
 def report(bench: Bench) -> bool:
-    """Prints the tables. True: everything that may spill finished, with the same losses."""
-    is_good = True
-    for model, precision, optimizer in CASES:
-        runs = [r for r in bench.results if (r["model"], r["precision"]) == (model, precision) and
-                r["optimizer"] in (optimizer, "offloaded")]
-        named = {r["label"]: r for r in runs if r["allocator"] == "native"}
-        if "uncapped" not in named:
-            continue
-        reference, again = named["uncapped"], named.get("again")
-        batch, length = SHAPES[model]
-        told = "" if again is not None and again["losses"] == reference["losses"] else \
-            ", which PyTorch does not repeat to the bit"
-        print(f"\n{model} {precision} {optimizer}, batch {batch}, length {length}: peak live "
-              f"{reference['peak_bytes'] / GIB:.2f} GiB{told}\n")
-        rows = [row(reference, again, r) for r in runs if r["label"] != "again" and
-                (r["label"] != "offloaded" or optimizer == "adamw")]
-        print(under.table(HEADINGS, rows))
-        for r in runs:
-            if r["allocator"] == "headroom" and (
-                    r["outcome"] != "completed" or
-                    compared(reference, again, r).startswith("DIFFERENT")):
-                is_good = False
-            if "error" in r and (r["outcome"] == "failed" or r["allocator"] == "headroom"):
-                print(f"\n{r['allocator']} {r['label']}: {r['error']}")
+    """Prints and writes the tables. True: all is as it should be."""
+    cases = [Case(bench, *case) for case in CASES]
+    cases = [case for case in cases if case.reference is not None]
+    if not cases:
+        print("\nnothing was measured: " + "; ".join(bench.left_out))
+        return False
+    gpu = bench.machine["gpu"].split()[-1]
+    parts = [f"# Training that does not fit, on one {gpu}", machine_text(bench),
+             "A step's time, as a multiple of what it takes on a card that is large enough:",
+             under.table(SUMMARY, [case.summary() for case in cases]),
+             "The columns of the other tables:\n" + COLUMNS.format(warm_up=WARM_UP_STEPS).rstrip()]
+    parts += [case.text() for case in cases]
     if bench.left_out:
-        print("\nnot measured: " + "; ".join(bench.left_out))
-    return is_good and bool(bench.results)
+        parts.append("Not measured: " + "; ".join(bench.left_out))
+    text = "\n\n".join(parts) + "\n"
+    (bench.folder / f"spill_{gpu.lower()}.md").write_text(text, encoding="utf-8")
+    print("\n" + text)
+    return not bench.has_crashed and all(case.is_good() for case in cases)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=280.0)
+    parser.add_argument("--seconds", type=float, default=420.0)
     parser.add_argument("--only", default="", help="cases with this word")
     parser.add_argument("--spill", default="24GiB")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.child:
-        return child(json.loads(arguments.child))
+    if arguments.work:
+        return work()
     bench = Bench(arguments.seconds, arguments.spill)
-    for case in CASES:
-        if arguments.only in " ".join(case):
-            bench.case(*case)
+    bench.all(arguments.only)
     return 0 if report(bench) else 1
 
 

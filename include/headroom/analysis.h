@@ -96,6 +96,18 @@ typedef struct hr_moment {
     size_t category_count;
 } hr_moment;
 
+/* Live memory that went to the host's and came back (hr_pool_options.spill_bytes), as far as the
+ * annotations of the recording tell: a long run's ring keeps the last ones. */
+typedef struct hr_recorded_spill {
+    uint64_t spills; /* times memory left the device */
+    uint64_t all_spilled_bytes;
+    uint64_t peak_spilled_bytes; /* the most that was in host memory */
+    uint64_t end_spilled_bytes;  /* after the last move */
+    uint64_t returns;            /* times memory came back */
+    uint64_t returned_bytes;
+    uint64_t wait_us; /* of all moves */
+} hr_recorded_spill;
+
 /* One device of a recording. */
 typedef struct hr_device_stats {
     int device; /* -1: pinned host memory */
@@ -127,6 +139,8 @@ typedef struct hr_device_stats {
     /* The first out-of-memory event. */
     bool has_oom;
     uint64_t oom_event, oom_tried_bytes, oom_device_free_bytes;
+
+    hr_recorded_spill spill;
 
     /* torch.cuda.memory_summary() as PyTorch would have printed it at the end: by replay, and only
      * where replay reproduces the recording from the first allocation on. NULL otherwise, and

@@ -66,6 +66,11 @@ typedef struct hr_spill_report {
     uint64_t wait_ns;       /* that the request, or hr_pool_mark_step(), waited for it */
 } hr_spill_report;
 
+/* What each report is called in a PyTorch snapshot: an annotation of that name, which has the
+ * numbers of the report as moved_bytes, moved_handles, spilled_bytes and wait_us. */
+#define HR_SPILL_ANNOTATION "headroom spill"
+#define HR_RETURN_ANNOTATION "headroom return"
+
 /* Called without the pool's lock, by the thread whose call it happened in; may use the pool. */
 typedef struct hr_spill_listener {
     void *context;

@@ -78,6 +78,12 @@ HR_API HR_MUST_CHECK hr_status hr_recorder_attach(hr_recorder *recorder, hr_pool
  * the pool has gone on without it. HR_ERR_WRONG_STATE if it is not attached. */
 HR_API hr_status hr_recorder_detach(hr_recorder *recorder);
 
+/* For hr_pool_options.spill_listener, as {recorder, hr_recorder_note_spill}, where the recorder is
+ * to outlive the pool: recordings then have an annotation for each time that live memory left the
+ * device or came back (HR_SPILL_ANNOTATION). The newest max_entries are kept. A pool of PyTorch
+ * before 2.5 has no place for them. */
+HR_API void hr_recorder_note_spill(void *recorder, const hr_spill_report *report);
+
 /* Forgets every event. Stacks stay: live blocks refer to them. */
 HR_API hr_status hr_recorder_clear(hr_recorder *recorder);
 

@@ -174,6 +174,37 @@ static hr_status count_device(const hr__model *model, const hr__model_trace *tra
     return status;
 }
 
+/* ---- memory that went to the host's ---------------------------------------------------------- */
+
+static hr_status count_move(const hr__model_move *move, bool is_return, hr_recorded_spill *spill)
+{
+    uint64_t *bytes = is_return ? &spill->returned_bytes : &spill->all_spilled_bytes;
+    uint64_t before_bytes = move->spilled_bytes; /* it came from there */
+    if (!hr__add_u64(*bytes, move->moved_bytes, bytes) ||
+        !hr__add_u64(spill->wait_us, move->wait_us, &spill->wait_us) ||
+        (is_return && !hr__add_u64(before_bytes, move->moved_bytes, &before_bytes)))
+        return hr__fail(HR_ERR_CORRUPT_FILE,
+                        "the annotations \"%s\" and \"%s\" add up to more than any host has",
+                        HR_SPILL_ANNOTATION, HR_RETURN_ANNOTATION);
+    spill->spills += !is_return;
+    spill->returns += is_return;
+    spill->peak_spilled_bytes = hr__max_u64(spill->peak_spilled_bytes, before_bytes);
+    spill->end_spilled_bytes = move->spilled_bytes;
+    return HR_OK;
+}
+
+static hr_status count_spill(const hr__model *model, int device, hr_recorded_spill *spill)
+{
+    for (size_t i = 0; i < model->annotation_count; i++) {
+        const hr__model_annotation *annotation = &model->annotations[i];
+        bool is_return;
+        if (annotation->device == device && annotation->is_start &&
+            hr__model_is_move(model, annotation, &is_return))
+            HR__TRY(count_move(&annotation->move, is_return, spill));
+    }
+    return HR_OK;
+}
+
 /* ---- over the trace -------------------------------------------------------------------------- */
 
 /* The event after which an instant comes; the first one for the beginning. */
@@ -270,6 +301,7 @@ static hr_status fill_all_but_summary(stats_work *work, const hr__model_trace *t
     stats->peak_reserved_event = HR_UNKNOWN;
     count_times(trace, stats);
     HR__TRY(count_device(work->model, trace, stats));
+    HR__TRY(count_spill(work->model, stats->device, &stats->spill));
     HR__TRY(hr__moment_of_end(&work->attribution, trace, stats->device, work->options.most_usages,
                               work->arena, &stats->end));
     stats->peak = stats->end; /* the most that is known without a trace */

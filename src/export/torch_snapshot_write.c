@@ -6,6 +6,8 @@
 #include "export/torch_snapshot_write.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>  /* snprintf */
 #include <stdlib.h> /* strtod, strtoll */
 #include <string.h>
 
@@ -32,6 +34,8 @@
     X(host_traces)                                                                                 \
     X(is_expandable)                                                                               \
     X(line)                                                                                        \
+    X(moved_bytes)                                                                                 \
+    X(moved_handles)                                                                               \
     X(name)                                                                                        \
     X(pool_id)                                                                                     \
     X(requested_size)                                                                              \
@@ -39,12 +43,14 @@
     X(segment_type)                                                                                \
     X(segments)                                                                                    \
     X(size)                                                                                        \
+    X(spilled_bytes)                                                                               \
     X(stage)                                                                                       \
     X(state)                                                                                       \
     X(stream)                                                                                      \
     X(time_us)                                                                                     \
     X(total_size)                                                                                  \
-    X(user_metadata)
+    X(user_metadata)                                                                               \
+    X(wait_us)
 
 /* Keys, and the words that stand for values. */
 typedef enum word {
@@ -410,6 +416,25 @@ static void write_settings(writer *w)
     hr__pickle_end_dict(&w->pickle);
 }
 
+/* As text: PyTorch's annotations are pairs of strings. */
+static void write_count(writer *w, word key, uint64_t count)
+{
+    char text[24];
+    int length = snprintf(text, sizeof text, "%" PRIu64, count);
+    write_word(w, key);
+    hr__pickle_text(&w->pickle, text, (size_t)length);
+}
+
+static void write_move(writer *w, const hr__model_move *move)
+{
+    if (move->moved_handles == 0)
+        return;
+    write_count(w, KEY_moved_bytes, move->moved_bytes);
+    write_count(w, KEY_moved_handles, move->moved_handles);
+    write_count(w, KEY_spilled_bytes, move->spilled_bytes);
+    write_count(w, KEY_wait_us, move->wait_us);
+}
+
 static void write_annotations(writer *w)
 {
     const hr__model *model = w->model;
@@ -424,6 +449,7 @@ static void write_annotations(writer *w)
         write_word(w, annotation->is_start ? WORD_START : WORD_END);
         write_word(w, KEY_name);
         write_string(w, annotation->name);
+        write_move(w, &annotation->move);
         write_word(w, KEY_device);
         hr__pickle_integer(&w->pickle, annotation->device);
         if (annotation->time_us != HR__UNKNOWN_TIME) {

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "base/checked_math.h"
 #include "model/memory_model.h" /* HR__HOST_DEVICE */
 
 const char *const hr__snapshot_names[HR__SNAPSHOT_NAME_COUNT] = {
@@ -59,6 +60,32 @@ hr_status hr__need_field(const hr__snapshot_fields *fields, hr__snapshot_name ke
         return HR_OK;
     describe_record(fields, record, sizeof record);
     return hr__fail(HR_ERR_CORRUPT_FILE, "%s: %s is missing", record, hr__snapshot_names[key]);
+}
+
+/* Digits and nothing else, since the text may hold zeros. */
+static bool read_digits(const char *text, size_t size_bytes, uint64_t *out)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < size_bytes; i++)
+        if (text[i] < '0' || text[i] > '9' || !hr__mul_u64(number, 10, &number) ||
+            !hr__add_u64(number, (uint64_t)(text[i] - '0'), &number))
+            return false;
+    *out = number;
+    return size_bytes != 0;
+}
+
+hr_status hr__get_count(const hr__snapshot_fields *fields, hr__snapshot_name key, uint64_t *out)
+{
+    if (!hr__has_field(fields, key))
+        return HR_OK;
+    hr__value value = fields->values[key];
+    if (hr__value_get_kind(value) != HR__VALUE_STRING)
+        return hr__get_size(fields, key, out);
+    size_t size_bytes = 0;
+    const char *text = hr__value_string(fields->document, value, &size_bytes);
+    return read_digits(text, size_bytes, out)
+               ? HR_OK
+               : hr__wrong_field(fields, key, "an integer that is not negative", value);
 }
 
 hr_status hr__get_number(const hr__snapshot_fields *fields, hr__snapshot_name key, double *out)

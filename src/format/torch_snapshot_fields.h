@@ -37,7 +37,11 @@
     X(SEGMENT_POOL_ID, "segment_pool_id")                                                          \
     X(IS_EXPANDABLE, "is_expandable")                                                              \
     X(BLOCKS, "blocks")                                                                            \
-    X(STAGE, "stage")       /* of an annotation */                                                 \
+    X(STAGE, "stage") /* of an annotation */                                                       \
+    X(MOVED_BYTES, "moved_bytes")                                                                  \
+    X(MOVED_HANDLES, "moved_handles")                                                              \
+    X(SPILLED_BYTES, "spilled_bytes")                                                              \
+    X(WAIT_US, "wait_us")                                                                          \
     X(SEGMENTS, "segments") /* of the whole */                                                     \
     X(DEVICE_TRACES, "device_traces")                                                              \
     X(TRACES, "traces") /* what PyTorch's own viewer script wraps around a bare list */            \
@@ -178,6 +182,10 @@ static inline hr_status hr__get_signed(const hr__snapshot_fields *fields, hr__sn
         return HR_OK;
     return hr__wrong_field(fields, key, "an integer", fields->values[key]);
 }
+
+/* A number of an annotation, whose values PyTorch writes as text. */
+HR_MUST_CHECK hr_status hr__get_count(const hr__snapshot_fields *fields, hr__snapshot_name key,
+                                      uint64_t *out);
 
 HR_MUST_CHECK hr_status hr__get_number(const hr__snapshot_fields *fields, hr__snapshot_name key,
                                        double *out);

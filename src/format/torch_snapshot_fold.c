@@ -327,6 +327,14 @@ static hr_status fold_frame(hr__snapshot_fold *fold, hr__value *folded)
 
 /* ---- annotations ----------------------------------------------------------------------------- */
 
+static hr_status get_move(const hr__snapshot_fields *fields, hr__model_move *move)
+{
+    HR__TRY(hr__get_count(fields, HR__KEY_MOVED_BYTES, &move->moved_bytes));
+    HR__TRY(hr__get_count(fields, HR__KEY_MOVED_HANDLES, &move->moved_handles));
+    HR__TRY(hr__get_count(fields, HR__KEY_SPILLED_BYTES, &move->spilled_bytes));
+    return hr__get_count(fields, HR__KEY_WAIT_US, &move->wait_us);
+}
+
 static hr_status fold_annotation(hr__snapshot_fold *fold, hr__value *folded)
 {
     const hr__snapshot_fields *fields = &fold->fields;
@@ -343,6 +351,7 @@ static hr_status fold_annotation(hr__snapshot_fold *fold, hr__value *folded)
         (word != HR__WORD_START && word != HR__WORD_END))
         return hr__wrong_field(fields, HR__KEY_STAGE, "START or END", stage);
     annotation.is_start = word == HR__WORD_START;
+    HR__TRY(get_move(fields, &annotation.move));
     HR__TRY(hr__folded_list_add(fold, &fold->annotations, &annotation, &place));
     *folded = hr__value_folded(HR__FOLDED_ANNOTATION, place);
     return HR_OK;

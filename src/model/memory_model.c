@@ -1,6 +1,8 @@
 /* memory_model.c - looking things up in a model, and its end. */
 #include "model/memory_model.h"
 
+#include <string.h>
+
 #include "base/error.h" /* HR_ASSERT */
 #include "base/host_memory.h"
 
@@ -35,6 +37,15 @@ const hr__model_trace *hr__model_trace_of(const hr__model *model, int device)
         if (model->traces[i].device == device)
             return &model->traces[i];
     return NULL;
+}
+
+bool hr__model_is_move(const hr__model *model, const hr__model_annotation *annotation,
+                       bool *is_return)
+{
+    const char *name = hr__model_string(model, annotation->name);
+    *is_return = strcmp(name, HR_RETURN_ANNOTATION) == 0;
+    return annotation->move.moved_handles != 0 &&
+           (*is_return || strcmp(name, HR_SPILL_ANNOTATION) == 0);
 }
 
 size_t hr__model_size_bytes(const hr__model *model)

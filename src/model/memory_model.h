@@ -115,12 +115,21 @@ typedef struct hr__model_block {
     uint8_t state;            /* hr_block_state */
 } hr__model_block;
 
-/* A named span of the program: record_function() in PyTorch. */
+/* Live memory that went to the host's, or came back: a hr_spill_report. */
+typedef struct hr__model_move {
+    uint64_t moved_bytes;
+    uint64_t moved_handles; /* 0: nothing moved */
+    uint64_t spilled_bytes; /* on the host from then on */
+    uint64_t wait_us;
+} hr__model_move;
+
+/* A named span of the program: record_function() in PyTorch. Or, by engine headroom, a move. */
 typedef struct hr__model_annotation {
     int64_t time_us;
     uint32_t name; /* strings */
     int device;
     bool is_start; /* else the end */
+    hr__model_move move;
 } hr__model_annotation;
 
 /* One entry of allocator_settings, as text for people. */
@@ -194,6 +203,10 @@ typedef struct hr__model {
     uint64_t ignored_field_count;    /* keys that we do not know */
     const char *first_ignored_field; /* NULL = none */
 } hr__model;
+
+/* Did live memory go to the host's there, or come back (`*is_return`)? */
+bool hr__model_is_move(const hr__model *model, const hr__model_annotation *annotation,
+                       bool *is_return);
 
 /* "alloc", "segment_map": as PyTorch writes it. `action` of an event that is not OTHER. */
 const char *hr__model_action_name(unsigned action);

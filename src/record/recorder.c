@@ -201,6 +201,16 @@ static void notice(void *context, const hr_memory_event *event)
     hr__mutex_unlock(&recorder->lock);
 }
 
+/* Without the pool's lock. Where there is no host memory the pool's statistics know of it. */
+void hr_recorder_note_spill(void *context, const hr_spill_report *report)
+{
+    hr_recorder *recorder = context;
+    const hr__recorded_move move = {*report, hr__clock_realtime_us()};
+    hr__mutex_lock(&recorder->lock);
+    (void)hr__ring_buffer_push(&recorder->moves, &move);
+    hr__mutex_unlock(&recorder->lock);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static hr_status check_options(const hr_recorder_options *options)
@@ -243,8 +253,9 @@ hr_status hr_recorder_create(const hr_recorder_options *options, hr_recorder **o
     hr__mutex_init(&recorder->lock, HR__LOCK_RECORDER);
     hr__mutex_init(&recorder->stack_lock, HR__LOCK_RECORDER);
     uint64_t entries = or_default(options->max_entries, HR_RECORDER_DEFAULT_ENTRIES);
-    hr__ring_buffer_init(&recorder->events, sizeof(hr__recorded_event),
-                         (size_t)hr__min_u64(entries, SIZE_MAX));
+    size_t bound = (size_t)hr__min_u64(entries, SIZE_MAX);
+    hr__ring_buffer_init(&recorder->events, sizeof(hr__recorded_event), bound);
+    hr__ring_buffer_init(&recorder->moves, sizeof(hr__recorded_move), bound);
     uint64_t stack_bytes = or_default(options->stack_limit_bytes, HR_RECORDER_DEFAULT_STACK_BYTES);
     hr__stack_table_init(&recorder->stack_table, (size_t)hr__min_u64(stack_bytes, SIZE_MAX));
     *out = recorder;
@@ -259,6 +270,7 @@ void hr_recorder_destroy(hr_recorder *recorder)
         (void)hr_recorder_detach(recorder); /* fails only in a forked child, where nobody listens */
     hr__stack_table_deinit(&recorder->stack_table);
     hr__ring_buffer_deinit(&recorder->events);
+    hr__ring_buffer_deinit(&recorder->moves);
     hr__address_map_deinit(&recorder->live);
     hr__address_map_deinit(&recorder->made);
     hr__host_free(recorder);
@@ -269,6 +281,7 @@ void hr_recorder_destroy(hr_recorder *recorder)
 static void forget_events(hr_recorder *recorder)
 {
     hr__ring_buffer_clear(&recorder->events);
+    hr__ring_buffer_clear(&recorder->moves);
     recorder->lost_count = 0;
 }
 
@@ -363,8 +376,8 @@ hr_status hr_recorder_get_counts(const hr_recorder *recorder, hr_recorder_counts
     all.lost_count = recorder->lost_count;
     all.seen_count = all.kept_count + all.overwritten_count + all.lost_count;
     all.lost_stack_count = recorder->lost_stack_count;
-    all.held_bytes +=
-        recorder->events.capacity * recorder->events.record_bytes + recorder->map_bytes;
+    all.held_bytes += recorder->events.capacity * recorder->events.record_bytes +
+                      recorder->moves.capacity * recorder->moves.record_bytes + recorder->map_bytes;
     all.is_complete = recorder->began_empty && all.overwritten_count == 0 && all.lost_count == 0;
     hr__mutex_unlock(&open->lock);
     memcpy(counts, &all, (size_t)hr__min_u64(counts->struct_size, sizeof all));

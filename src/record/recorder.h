@@ -56,6 +56,12 @@ typedef struct hr__recorded_event {
 
 _Static_assert(sizeof(hr__recorded_event) == 64, "one event is one cache line");
 
+/* Live memory that left the device, or came back. */
+typedef struct hr__recorded_move {
+    hr_spill_report report;
+    uint64_t time_us;
+} hr__recorded_move;
+
 typedef struct hr__picture hr__picture; /* snapshot_take.h */
 
 struct hr_recorder {
@@ -74,6 +80,7 @@ struct hr_recorder {
     hr__mutex lock;            /* of what follows */
     hr_pool *pool;             /* NULL: not attached */
     hr__ring_buffer events;    /* hr__recorded_event */
+    hr__ring_buffer moves;     /* hr__recorded_move */
     uint64_t lost_count;       /* events */
     uint64_t lost_stack_count; /* requests whose stack was not stored */
     size_t map_bytes;          /* of the two maps, as of the last event */

@@ -160,6 +160,27 @@ static hr_status add_all(maker *m, const hr__picture *picture, int device)
     return HR_OK;
 }
 
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+/* A span without length, the numbers at its start: PyTorch's annotations come in pairs. */
+static hr_status add_move(maker *m, const hr__recorded_move *move, int device)
+{
+    const hr_spill_report *report = &move->report;
+    const char *name = report->is_return ? HR_RETURN_ANNOTATION : HR_SPILL_ANNOTATION;
+    hr__model_annotation annotation = {
+        .time_us = (int64_t)move->time_us,
+        .device = device,
+        .is_start = true,
+        .move = {report->moved_bytes, report->moved_handles, report->spilled_bytes,
+                 report->wait_ns / 1000},
+    };
+    HR__TRY(hr__model_add_string(m->builder, name, strlen(name), &annotation.name));
+    HR__TRY(hr__model_add_annotation(m->builder, &annotation));
+    annotation.is_start = false;
+    annotation.move = (hr__model_move){.moved_handles = 0};
+    return hr__model_add_annotation(m->builder, &annotation);
+}
+
 /* ---- settings and features ------------------------------------------------------------------- */
 
 static void add_setting(void *context, const char *key, const char *value)
@@ -177,7 +198,10 @@ static hr_status fill(maker *m, const hr__picture *picture, const hr_pool *pool)
     if (features->has_settings)
         HR__TRY(hr_pool_walk_conf(pool, add_setting, m));
     HR__TRY(m->setting_status);
-    HR__TRY(add_all(m, picture, pool->device->properties.index));
+    const int device = pool->device->properties.index;
+    HR__TRY(add_all(m, picture, device));
+    for (size_t i = 0; i < picture->move_count && features->has_annotations; i++)
+        HR__TRY(add_move(m, &picture->moves[i], device));
     for (size_t i = 0; i < picture->event_count && !features->has_contexts; i++)
         features->has_contexts = picture->events[i].capture != HR__NO_CAPTURE;
     return HR_OK;

@@ -140,12 +140,42 @@ static hr_status take(hr__picture *picture, hr_pool *pool)
     return hr__fail(HR_ERR_WRONG_STATE, "the pool grows faster than it can be copied");
 }
 
+static size_t count_moves(hr_recorder *recorder)
+{
+    hr__mutex_lock(&recorder->lock);
+    size_t count = hr__ring_buffer_count(&recorder->moves);
+    hr__mutex_unlock(&recorder->lock);
+    return count;
+}
+
+/* Those there were when it began: they only say when something happened, so that they need not be
+ * of the very instant. */
+static hr_status copy_moves(hr__picture *picture)
+{
+    hr_recorder *recorder = picture->recorder;
+    const size_t wanted = count_moves(recorder);
+    if (wanted == 0)
+        return HR_OK;
+    picture->moves = hr__host_alloc(wanted * sizeof *picture->moves);
+    if (picture->moves == NULL)
+        return hr__fail_host_memory(wanted * sizeof *picture->moves, "a copy of the recording");
+    hr__mutex_lock(&recorder->lock);
+    const hr__ring_buffer *ring = &recorder->moves; /* it may have been cleared */
+    picture->move_count = (size_t)hr__min_u64(wanted, hr__ring_buffer_count(ring));
+    for (size_t i = 0; i < picture->move_count; i++)
+        memcpy(&picture->moves[i], hr__ring_buffer_at(ring, i), sizeof *picture->moves);
+    hr__mutex_unlock(&recorder->lock);
+    return HR_OK;
+}
+
 hr_status hr__picture_take(hr_recorder *recorder, hr_pool *pool, hr__picture *out)
 {
     *out = (hr__picture){.recorder = recorder, .thread = this_thread()};
     HR__TRY(announce(out, pool));
     hr_status status = take(out, pool);
     withdraw(out);
+    if (status == HR_OK)
+        status = copy_moves(out);
     if (status != HR_OK)
         hr__picture_deinit(out);
     return status;
@@ -156,6 +186,8 @@ void hr__picture_deinit(hr__picture *picture)
     hr__host_free(picture->events);
     hr__host_free(picture->segments);
     hr__host_free(picture->blocks);
+    hr__host_free(picture->moves);
+    picture->moves = NULL;
     picture->events = NULL;
     picture->segments = NULL;
     picture->blocks = NULL;

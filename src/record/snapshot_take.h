@@ -37,6 +37,8 @@ struct hr__picture {
     size_t segment_count, segment_capacity;
     hr__picture_block *blocks; /* owned; one segment's after the other's */
     size_t block_count, block_capacity;
+    hr__recorded_move *moves; /* owned, or NULL; oldest first; taken a moment later */
+    size_t move_count;
 };
 
 /* HR_ERR_WRONG_STATE: not attached to that pool. HR_ERR_HOST_MEMORY. Frees everything on failure.

@@ -172,6 +172,17 @@ static void say_events(hr__report *report, const hr_device_stats *device)
             hr__size_text(device->oom_device_free_bytes).text);
 }
 
+/* "0.98 GiB in host memory at most, in 13 moves; 512.00 MiB came back". */
+static void say_spill(hr__report *report, const hr_recorded_spill *spill)
+{
+    if (spill->spills + spill->returns == 0)
+        return;
+    hr__report_fact(report, "spilled", "%s in host memory at most, in %s; %s came back",
+                    hr__size_text(spill->peak_spilled_bytes).text,
+                    hr__counted_text(spill->spills, "move").text,
+                    spill->returns > 0 ? hr__size_text(spill->returned_bytes).text : "nothing");
+}
+
 static void say_end(hr__report *report, const hr_device_stats *device)
 {
     hr__report_fact(report, "at the end", "%s reserved in %s and %s%s%s",
@@ -306,6 +317,7 @@ static void say_device(hr__report *report, const hr_device_stats *device)
     else
         hr__report_say(report, HR__STYLE_BOLD, "Device %d", device->device);
     say_events(report, device);
+    say_spill(report, &device->spill);
     say_end(report, device);
     if (device->event_count > 0) {
         say_moment(report, "Largest at the peak", &device->peak);

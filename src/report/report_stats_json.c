@@ -73,6 +73,23 @@ static void json_oom(hr__json *json, const hr_device_stats *device)
     hr__json_end_object(json);
 }
 
+static void json_spill(hr__json *json, const hr_recorded_spill *spill)
+{
+    if (spill->spills + spill->returns == 0) {
+        hr__json_null(json, "spill");
+        return;
+    }
+    hr__json_begin_object(json, "spill");
+    hr__json_unsigned(json, "spills", spill->spills);
+    hr__json_unsigned(json, "all_spilled_bytes", spill->all_spilled_bytes);
+    hr__json_unsigned(json, "peak_spilled_bytes", spill->peak_spilled_bytes);
+    hr__json_unsigned(json, "end_spilled_bytes", spill->end_spilled_bytes);
+    hr__json_unsigned(json, "returns", spill->returns);
+    hr__json_unsigned(json, "returned_bytes", spill->returned_bytes);
+    hr__json_unsigned(json, "wait_us", spill->wait_us);
+    hr__json_end_object(json);
+}
+
 static void json_device(hr__json *json, const hr_device_stats *device, size_t most_rows)
 {
     hr__json_begin_object(json, NULL);
@@ -99,6 +116,7 @@ static void json_device(hr__json *json, const hr_device_stats *device, size_t mo
     hr__json_known(json, "peak_reserved_bytes", device->peak_reserved_bytes);
     hr__json_known(json, "peak_reserved_event", device->peak_reserved_event);
     json_oom(json, device);
+    json_spill(json, &device->spill);
     json_moment(json, "peak", &device->peak, most_rows);
     json_moment(json, "end", &device->end, most_rows);
     hr__json_text(json, "summary", device->summary);

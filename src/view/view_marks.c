@@ -160,9 +160,11 @@ static hr_status mark_annotations(hr__view_marks *marks, const hr__model_trace *
         return HR_OK;
     for (size_t i = 0; i < model->annotation_count; i++) {
         const hr__model_annotation *annotation = &model->annotations[i];
+        bool is_return, is_move = hr__model_is_move(model, annotation, &is_return);
         const hr__view_mark mark = {.instant = instant_of(trace, annotation->time_us),
                                     .text = annotation->name,
-                                    .bytes = HR__UNKNOWN_BYTES,
+                                    .bytes =
+                                        is_move ? annotation->move.moved_bytes : HR__UNKNOWN_BYTES,
                                     .kind = HR__VIEW_MARK_ANNOTATION};
         if (annotation->is_start && annotation->device == trace->device)
             HR__TRY(add_mark(marks, &mark));

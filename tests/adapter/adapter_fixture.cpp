@@ -44,7 +44,7 @@ Adapter &new_adapter(const Setup &setup)
     options.engine = setup.engine;
     options.safe_point = setup.safe_point;
     options.spill_bytes = setup.spill_bytes;
-    options.is_quiet = true;
+    options.is_quiet = setup.is_quiet;
     options.open_device = [setup](int index, hr_device **out) {
         return open_device(setup, index, out);
     };

@@ -39,6 +39,7 @@ struct Setup {
     Kind kind = Kind::simulated;
     hr_safe_point safe_point{};
     uint64_t spill_bytes = 0;
+    bool is_quiet = true;
 };
 
 // As install() makes one, on such devices. It is kept to the end, as in a program; the stand-ins

@@ -137,6 +137,17 @@ void small_model_annotate(small_model *small, const char *name, int device, bool
     assert_int_equal(hr__model_add_annotation(small->builder, &annotation), HR_OK);
 }
 
+void small_model_move(small_model *small, int device, bool is_return, hr__model_move move)
+{
+    const char *name = is_return ? HR_RETURN_ANNOTATION : HR_SPILL_ANNOTATION;
+    hr__model_annotation annotation = {
+        .time_us = small->time_us, .device = device, .is_start = true, .move = move};
+    assert_int_equal(hr__model_add_string(small->builder, name, strlen(name), &annotation.name),
+                     HR_OK);
+    assert_int_equal(hr__model_add_annotation(small->builder, &annotation), HR_OK);
+    small_model_annotate(small, name, device, false, small->time_us);
+}
+
 void small_model_set_features(small_model *small)
 {
     *hr__model_builder_features(small->builder) = (hr__model_features){

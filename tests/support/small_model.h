@@ -46,6 +46,9 @@ void small_model_segment(small_model *small, int device, uint64_t address, uint6
 void small_model_annotate(small_model *small, const char *name, int device, bool is_start,
                           int64_t time_us);
 
+/* What engine headroom leaves in a snapshot where live memory goes to the host's, or comes back. */
+void small_model_move(small_model *small, int device, bool is_return, hr__model_move move);
+
 /* The features of a snapshot of 2.11, so that a test need not name them. */
 void small_model_set_features(small_model *small);
 

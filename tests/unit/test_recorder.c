@@ -253,6 +253,8 @@ static bool record_and_write(void *context)
             assert_int_equal(hr_recorder_add_stack(recorder, two_frames, 2, &request.tag), HR_OK);
         is_done = hr_alloc_with(pool, &request, &address) == HR_OK;
     }
+    if (is_done)
+        hr_recorder_note_spill(recorder, &(hr_spill_report){.moved_bytes = 1, .moved_handles = 1});
     is_done = is_done && hr_recorder_write_to(recorder, pool, hr_test_append, &file) == HR_OK;
     hr__byte_buffer_deinit(&file);
     hr_recorder_destroy(recorder);

@@ -67,6 +67,70 @@ static void the_settings_in_force_are_written(void **state)
     hr_test_recorded_close(&r);
 }
 
+/* ---- memory that left the device ------------------------------------------------------------- */
+
+static void note(hr_test_recorded *r, bool is_return, uint64_t moved_bytes, uint64_t spilled_bytes)
+{
+    const hr_spill_report report = {is_return, moved_bytes, 3, spilled_bytes, 7999};
+    hr_recorder_note_spill(r->recorder, &report);
+}
+
+static void assert_move(const hr__model *model, size_t index, bool is_return, uint64_t moved_bytes,
+                        uint64_t spilled_bytes)
+{
+    const hr__model_annotation *start = &model->annotations[index], *end = start + 1;
+    bool is_other;
+    assert_true(start->is_start && !end->is_start);
+    assert_int_equal(start->name, end->name);
+    assert_true(start->time_us > 0 && start->time_us == end->time_us);
+    assert_true(hr__model_is_move(model, start, &is_other));
+    assert_int_equal(is_other, is_return);
+    assert_false(hr__model_is_move(model, end, &is_other));
+    assert_int_equal(start->move.moved_bytes, moved_bytes);
+    assert_int_equal(start->move.moved_handles, 3);
+    assert_int_equal(start->move.spilled_bytes, spilled_bytes);
+    assert_int_equal(start->move.wait_us, 7);
+}
+
+static void memory_that_left_and_came_back_is_annotated(void **state)
+{
+    (void)state;
+    hr_test_recorded r;
+    hr_test_recorded_open_stacks(&r, HR_STACKS_NONE);
+    note(&r, false, 5000, 5000);
+    note(&r, true, 4000, 1000);
+    hr__model *model = hr_test_recorded_read(&r);
+    assert_int_equal(model->annotation_count, 4);
+    assert_move(model, 0, false, 5000, 5000);
+    assert_move(model, 2, true, 4000, 1000);
+    assert_int_equal(model->ignored_field_count, 0);
+    hr__model_destroy(model);
+    hr_test_must(hr_recorder_clear(r.recorder));
+    model = hr_test_recorded_read(&r);
+    assert_int_equal(model->annotation_count, 0);
+    hr__model_destroy(model);
+    hr_test_recorded_close(&r);
+}
+
+static void of_moves_the_newest_are_kept_and_an_old_version_has_no_place_for_them(void **state)
+{
+    (void)state;
+    hr_recorder_options options = {.struct_size = sizeof options, .max_entries = 2};
+    for (int is_old = 0; is_old <= 1; is_old++) {
+        hr_test_recorded r;
+        hr_test_recorded_open(&r, &options,
+                              &(hr_test_pool_setup){.torch_version = is_old ? "2.4" : "2.5"});
+        for (uint64_t i = 1; i <= 5; i++)
+            note(&r, false, i, i);
+        hr__model *model = hr_test_recorded_read(&r);
+        assert_int_equal(model->annotation_count, is_old ? 0 : 4);
+        if (!is_old)
+            assert_move(model, 2, false, 5, 5);
+        hr__model_destroy(model);
+        hr_test_recorded_close(&r);
+    }
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static size_t count_files(const char *folder)
@@ -166,6 +230,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_has_the_fields_of_the_pools_version),
         cmocka_unit_test(the_settings_in_force_are_written),
+        cmocka_unit_test(memory_that_left_and_came_back_is_annotated),
+        cmocka_unit_test(of_moves_the_newest_are_kept_and_an_old_version_has_no_place_for_them),
         cmocka_unit_test(a_file_appears_whole_or_not_at_all),
         cmocka_unit_test(a_pipe_is_written_to_and_not_replaced),
         cmocka_unit_test(an_output_that_refuses_ends_the_writing),

@@ -82,6 +82,13 @@ static const hr_device_stats devices[] = {{
     .oom_event = 661000,
     .oom_tried_bytes = 700 * MIB,
     .oom_device_free_bytes = 100 * MIB,
+    .spill = {.spills = 13,
+              .all_spilled_bytes = 3 * GIB,
+              .peak_spilled_bytes = 2 * GIB,
+              .end_spilled_bytes = GIB,
+              .returns = 2,
+              .returned_bytes = 512 * MIB,
+              .wait_us = 90000},
     .summary_reason = "the trace does not begin at the first allocation",
 }};
 
@@ -135,6 +142,7 @@ static void a_recording_is_told_from_its_peak_down(void **state)
         "peak live     7.00 GiB in 4,000 blocks, at event 400,000\n"
         "peak reserved 8.00 GiB, at event 500,000\n"
         "out of memory at event 661,000: 700 MiB refused, with 100 MiB free on the device\n"
+        "spilled       2.00 GiB in host memory at most, in 13 moves; 512 MiB came back\n"
         "at the end    7.00 GiB reserved in 41 segments and 120 blocks\n"
         "              1.00 GiB allocated, 1.00 GiB active, ? asked for\n"
         "              2.00 GiB in the largest free block\n"
@@ -297,7 +305,10 @@ static void json_has_the_fields_of_the_manual(void **state)
         "\"reserved_bytes\": 7516192768, \"allocated_bytes\": 1073741824, \"active_bytes\": "
         "1073741824, \"requested_bytes\": null, \"largest_free_block_bytes\": 2147483648, "
         "\"peak_reserved_bytes\": 8589934592, \"peak_reserved_event\": 500000, \"oom\": "
-        "{\"event\": 661000, \"tried_bytes\": 734003200, \"free_bytes\": 104857600}, \"peak\": "
+        "{\"event\": 661000, \"tried_bytes\": 734003200, \"free_bytes\": 104857600}, \"spill\": "
+        "{\"spills\": 13, \"all_spilled_bytes\": 3221225472, \"peak_spilled_bytes\": "
+        "2147483648, \"end_spilled_bytes\": 1073741824, \"returns\": 2, \"returned_bytes\": "
+        "536870912, \"wait_us\": 90000}, \"peak\": "
         "{\"event\": 400000, \"time_us\": 5000000, \"live_bytes\": 7516192768, "
         "\"reserved_bytes\": 8589934592, \"blocks\": 4000, \"categories\": [{\"category\": "
         "\"forward\", \"bytes\": 3221225472, \"blocks\": 12, \"largest_bytes\": 0}, "
@@ -312,6 +323,22 @@ static void json_has_the_fields_of_the_manual(void **state)
         "1073741824, \"has_stack\": false, \"where\": null, \"frames\": []}]}, \"summary\": null, "
         "\"summary_reason\": \"the trace does not begin at the first allocation\"}], "
         "\"warnings\": [\"the ring was full: older events are gone\"]}\n");
+}
+
+static void that_nothing_left_or_came_back_is_said_by_words(void **state)
+{
+    (void)state;
+    hr_device_stats device = devices[0];
+    hr_recording_stats stats = sample;
+    stats.devices = &device;
+    device.spill.returns = 0;
+    text_of(&stats, NULL);
+    assert_true(report_capture_has(&captured, "in 13 moves; nothing came back"));
+    device.spill = (hr_recorded_spill){0};
+    text_of(&stats, NULL);
+    assert_false(report_capture_has(&captured, "spilled"));
+    text_of(&stats, &(hr_report_form){.is_json = true});
+    assert_true(report_capture_has(&captured, "\"spill\": null"));
 }
 
 static void it_fits_any_window(void **state)
@@ -351,6 +378,7 @@ int main(void)
         cmocka_unit_test(times_that_make_no_sense_are_left_out),
         cmocka_unit_test(the_summary_is_printed_whole_or_not_at_all),
         cmocka_unit_test(json_has_the_fields_of_the_manual),
+        cmocka_unit_test(that_nothing_left_or_came_back_is_said_by_words),
         cmocka_unit_test(it_fits_any_window),
         cmocka_unit_test(every_lack_of_host_memory_is_survived),
     };

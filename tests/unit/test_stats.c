@@ -74,6 +74,10 @@ static hr__model *three_devices(void)
         hr__model_add_string(small.builder, "max_split_size_mb:64", 20, &settings->conf), HR_OK);
     assert_int_equal(hr__model_add_setting(small.builder, "max_split_size", "67108864"), HR_OK);
     hr__model_ignore_field(small.builder, "novelty", 7);
+    small_model_move(&small, 0, false, (hr__model_move){3 * MIB, 2, 3 * MIB, 500});
+    small_model_move(&small, 2, false, (hr__model_move){9 * MIB, 1, 9 * MIB, 1});
+    small_model_move(&small, 0, false, (hr__model_move){4 * MIB, 1, 6 * MIB, 300}); /* 1 freed */
+    small_model_move(&small, 0, true, (hr__model_move){5 * MIB, 2, MIB, 50});
     return small_model_finish(&small);
 }
 
@@ -139,6 +143,60 @@ static void events_are_counted_by_kind_and_the_first_oom_is_kept(void **state)
     assert_int_equal(device->oom_device_free_bytes, 7 * MIB);
     assert_true(has_warning(stats, "no allocations, frees or segments"));
     hr_recording_stats_free(stats);
+    hr__model_destroy(model);
+}
+
+static void memory_that_went_to_the_host_is_counted_by_device(void **state)
+{
+    (void)state;
+    hr__model *model = three_devices();
+    hr_stats_options options = {.struct_size = sizeof options, .without_summary = true};
+    hr_recording_stats *stats = stats_of(model, &options);
+    assert_int_equal(stats->annotation_count, 8);
+    const hr_recorded_spill *spill = &stats->devices[0].spill;
+    assert_int_equal(spill->spills, 2);
+    assert_int_equal(spill->all_spilled_bytes, 7 * MIB);
+    assert_int_equal(spill->peak_spilled_bytes, 6 * MIB);
+    assert_int_equal(spill->end_spilled_bytes, MIB);
+    assert_int_equal(spill->returns, 1);
+    assert_int_equal(spill->returned_bytes, 5 * MIB);
+    assert_int_equal(spill->wait_us, 850);
+    assert_int_equal(stats->devices[1].spill.peak_spilled_bytes, 9 * MIB);
+    assert_int_equal(stats->devices[2].spill.spills, 0);
+    hr_recording_stats_free(stats);
+    hr__model_destroy(model);
+}
+
+static void what_came_back_was_there_before_though_its_leaving_fell_out_of_the_ring(void **state)
+{
+    (void)state;
+    small_model small;
+    small_model_begin(&small);
+    small_model_segment(&small, 0, A, 20 * MIB, 5 * MIB, HR__NO_CONTEXT);
+    small_model_move(&small, 0, true, (hr__model_move){5 * MIB, 2, MIB, 50});
+    small_model_annotate(&small, HR_SPILL_ANNOTATION, 0, true, small.time_us); /* no numbers */
+    hr__model *model = small_model_finish(&small);
+    hr_recording_stats *stats = stats_of(model, NULL);
+    assert_int_equal(stats->devices[0].spill.spills, 0);
+    assert_int_equal(stats->devices[0].spill.peak_spilled_bytes, 6 * MIB);
+    hr_recording_stats_free(stats);
+    hr__model_destroy(model);
+}
+
+static void moves_of_more_than_any_host_has_are_refused(void **state)
+{
+    (void)state;
+    small_model small;
+    small_model_begin(&small);
+    small_model_segment(&small, 0, A, 20 * MIB, 5 * MIB, HR__NO_CONTEXT);
+    for (int i = 0; i < 2; i++)
+        small_model_move(&small, 0, false, (hr__model_move){UINT64_MAX - 1, 1, 0, 0});
+    hr__model *model = small_model_finish(&small);
+    hr_recording recording = recording_of(model);
+    hr_recording_stats *stats = NULL;
+    assert_int_equal(hr_recording_stats_make(&recording, NULL, &stats), HR_ERR_CORRUPT_FILE);
+    assert_non_null(strstr(hr_last_error(), "headroom spill"));
+    assert_null(stats);
     hr__model_destroy(model);
 }
 
@@ -385,6 +443,9 @@ int main(void)
         cmocka_unit_test(what_the_file_says_is_passed_on),
         cmocka_unit_test(devices_come_in_order_with_the_host_last_and_without_the_empty_ones),
         cmocka_unit_test(events_are_counted_by_kind_and_the_first_oom_is_kept),
+        cmocka_unit_test(memory_that_went_to_the_host_is_counted_by_device),
+        cmocka_unit_test(what_came_back_was_there_before_though_its_leaving_fell_out_of_the_ring),
+        cmocka_unit_test(moves_of_more_than_any_host_has_are_refused),
         cmocka_unit_test(the_end_and_the_peak_are_told_apart),
         cmocka_unit_test(a_device_without_a_trace_shows_its_end_and_calls_the_rest_unknown),
         cmocka_unit_test(a_cut_trace_is_called_one),

@@ -255,6 +255,36 @@ static void annotations_keep_the_files_order(void **state)
     hr__model_destroy(model);
 }
 
+static void memory_that_left_is_an_annotation_with_numbers_as_text(void **state)
+{
+    (void)state;
+    hr__model *model = model_of("{'segments': [], 'external_annotations': ["
+                                " {'name': 'headroom spill', 'stage': 'START', 'device': 0,"
+                                "  'time_us': 5, 'moved_bytes': '536870912', 'moved_handles': '3',"
+                                "  'spilled_bytes': '18446744073709551615', 'wait_us': 7},"
+                                " {'name': 'headroom spill', 'stage': 'END', 'device': 0,"
+                                "  'time_us': 5},"
+                                " {'name': 'headroom return', 'stage': 'START', 'device': 0,"
+                                "  'time_us': 5, 'moved_handles': '1'},"
+                                " {'name': 'mine', 'stage': 'START', 'device': 0,"
+                                "  'time_us': 5, 'moved_handles': '1'}]}");
+    const hr__model_annotation *annotations = model->annotations;
+    const hr__model_move *move = &annotations[0].move;
+    bool is_return;
+    assert_int_equal(model->ignored_field_count, 0);
+    assert_int_equal(move->moved_bytes, 536870912);
+    assert_int_equal(move->moved_handles, 3);
+    assert_true(move->spilled_bytes == UINT64_MAX);
+    assert_int_equal(move->wait_us, 7);
+    assert_true(hr__model_is_move(model, &annotations[0], &is_return));
+    assert_false(is_return);
+    assert_false(hr__model_is_move(model, &annotations[1], &is_return));
+    assert_true(hr__model_is_move(model, &annotations[2], &is_return));
+    assert_true(is_return);
+    assert_false(hr__model_is_move(model, &annotations[3], &is_return));
+    hr__model_destroy(model);
+}
+
 static void of_2_14_pools_forward_frames_annotate_and_host_memory_are_read(void **state)
 {
     (void)state;
@@ -504,6 +534,14 @@ static void a_field_of_the_wrong_type_is_named_with_what_was_expected_and_found(
          "external_annotations: item 0: expected an annotation"},
         {"{'segments': [], 'external_annotations': [{'stage': 'MIDDLE'}]}",
          "annotation 0: stage: expected START or END"},
+        {"{'segments': [], 'external_annotations': [{'stage': 'END', 'moved_bytes': '12 MiB'}]}",
+         "annotation 0: moved_bytes: expected an integer that is not negative, found the string "
+         "\"12 MiB\""},
+        {"{'segments': [], 'external_annotations': [{'stage': 'END', 'wait_us': ''}]}",
+         "annotation 0: wait_us: expected an integer that is not negative"},
+        {"{'segments': [], 'external_annotations': [{'stage': 'END',"
+         " 'spilled_bytes': '18446744073709551616'}]}",
+         "annotation 0: spilled_bytes: expected an integer that is not negative"},
         {"{'segments': [], 'allocator_settings': 7}",
          "allocator_settings: expected a dict, found an integer"},
         {"{'segments': [], 'allocator_settings': {'max_split_size': 'x'}}",
@@ -700,6 +738,7 @@ int main(void)
         cmocka_unit_test(the_trace_of_2_11_is_read_field_by_field),
         cmocka_unit_test(settings_are_kept_as_numbers_and_as_text_in_their_order),
         cmocka_unit_test(annotations_keep_the_files_order),
+        cmocka_unit_test(memory_that_left_is_an_annotation_with_numbers_as_text),
         cmocka_unit_test(of_2_14_pools_forward_frames_annotate_and_host_memory_are_read),
         cmocka_unit_test(an_unusual_entry_among_usual_ones_is_read_as_it_is_alone),
         cmocka_unit_test(segments_of_several_devices_are_sorted),

@@ -211,6 +211,8 @@ static void same_model(const hr__model *a, const hr__model *b)
         assert_int_equal(a->annotations[i].device, b->annotations[i].device);
         assert_int_equal(a->annotations[i].is_start, b->annotations[i].is_start);
         same_string(a, a->annotations[i].name, b, b->annotations[i].name);
+        assert_memory_equal(&a->annotations[i].move, &b->annotations[i].move,
+                            sizeof a->annotations[i].move);
     }
     same_settings(a, b);
     assert_memory_equal(&a->features, &b->features, sizeof a->features);
@@ -387,10 +389,12 @@ static hr__model *one_of_everything(bool has_pool_ids)
     add_events(builder, contexts, has_pool_ids);
     add_segments(builder, contexts);
     add_settings(builder);
-    hr__model_annotation annotation = {1001, string(builder, "step#1"), 1, true};
+    hr__model_annotation annotation = {1001, string(builder, "step#1"), 1, true, {0}};
     add(hr__model_add_annotation(builder, &annotation));
     annotation.is_start = false;
     annotation.time_us = 1006;
+    add(hr__model_add_annotation(builder, &annotation));
+    annotation.move = (hr__model_move){UINT64_MAX, 2, 0, 12};
     add(hr__model_add_annotation(builder, &annotation));
     *hr__model_builder_features(builder) = (hr__model_features){
         .has_traces = true,

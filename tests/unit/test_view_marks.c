@@ -89,10 +89,11 @@ static void annotations_stand_where_their_time_is(void **state)
     small_model_annotate(&small, "early", 0, true, start_us - 5);
     small_model_annotate(&small, "elsewhere", 1, true, start_us);
     small_model_annotate(&small, "between", 0, false, start_us + 6);
+    small_model_move(&small, 0, false, (hr__model_move){3 * MIB, 1, 3 * MIB, 9});
     hr__model *model = small_model_finish(&small);
     hr__view_marks marks = marks_of(model);
-    assert_int_equal(marks.count, 5);
-    assert_int_equal(marks.all_count, 5);
+    assert_int_equal(marks.count, 6);
+    assert_int_equal(marks.all_count, 6);
     assert_mark(&marks.marks[0], HR__VIEW_MARK_ANNOTATION, 0, HR__UNKNOWN_BYTES);
     assert_mark(&marks.marks[1], HR__VIEW_MARK_ANNOTATION, 1, HR__UNKNOWN_BYTES);
     assert_string_equal(hr__model_string(model, marks.marks[1].text), "between");
@@ -100,6 +101,7 @@ static void annotations_stand_where_their_time_is(void **state)
     assert_int_equal(marks.marks[2].free_bytes, 7 * MIB);
     assert_mark(&marks.marks[3], HR__VIEW_MARK_SNAPSHOT, 3, HR__UNKNOWN_BYTES);
     assert_mark(&marks.marks[4], HR__VIEW_MARK_ANNOTATION, 3, HR__UNKNOWN_BYTES);
+    assert_mark(&marks.marks[5], HR__VIEW_MARK_ANNOTATION, 3, 3 * MIB);
     hr__view_marks_deinit(&marks);
     hr__model_destroy(model);
 }

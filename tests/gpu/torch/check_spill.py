@@ -15,6 +15,7 @@ import under
 GIB = 1 << 30
 MIB = 1 << 20
 SPILL = "4GiB"
+MOST_STEPS_TO_RETURN = 40  # some quiet ones, if nothing comes back before
 
 
 def cap(torch, size_bytes: int) -> None:
@@ -66,15 +67,30 @@ def what_left_comes_back(torch) -> None:
     cap(torch, 2 * GIB)
     weight = torch.nn.Parameter(torch.zeros(1000, device="cuda"))
     optimizer = torch.optim.AdamW([weight], lr=1e-3)
-    kept = [made(torch, number) for number in range(4)]
-    crowd = [made(torch, number) for number in range(4, 10)]
-    assert counts()["spilled_bytes"] > 0, counts()
-    del crowd
-    for _ in range(12):
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
         weight.sum().backward()
         optimizer.step()
+
+    kept = [made(torch, number) for number in range(4)]
+    addresses = [block.data_ptr() for block in kept]
+    for _ in range(4):  # what lived through two steps leaves before what is new
+        step()
+    crowd = [made(torch, number) for number in range(4, 10)]  # 2.5 GiB on a card of 2
+    found = counts()
+    assert 256 * MIB <= found["spilled_bytes"] <= GIB + 64 * MIB, found
+    for number, block in enumerate(crowd, 4):
+        assert block[7].item() == number * 10**9 + 7
+    del crowd, block
+    for _ in range(MOST_STEPS_TO_RETURN):
+        step()
+        if counts()["spilled_bytes"] == 0:
+            break
     found = counts()
     assert found["returns"] > 0 and found["spilled_bytes"] == 0, found
+    assert found["returned_bytes"] >= 256 * MIB, found  # it came back, and was not only freed
+    assert [block.data_ptr() for block in kept] == addresses
     for number, block in enumerate(kept):
         check_made(torch, number, block)
 
@@ -95,6 +111,21 @@ def an_optimizer_s_state_leaves_first(torch) -> None:
     weight.sum().backward()
     optimizer.step()
     assert torch.isfinite(weight).all()
+
+
+def snapshots_tell_of_it(torch) -> None:
+    cap(torch, 2 * GIB)
+    torch.cuda.memory._record_memory_history(max_entries=1000, stacks="python")
+    crowd = [made(torch, number) for number in range(10)]
+    found = counts()
+    told = [entry for entry in torch.cuda.memory._snapshot()["external_annotations"]
+            if entry.get("name") == "headroom spill" and entry["stage"] == "START"]
+    assert len(told) == found["spills"] > 0, (told, found)
+    assert sum(int(entry["moved_bytes"]) for entry in told) == found["all_spilled_bytes"], told
+    assert int(told[-1]["spilled_bytes"]) == found["spilled_bytes"], (told, found)
+    assert all(entry["device"] == 0 and entry["time_us"] > 0 for entry in told), told
+    torch.cuda.memory._record_memory_history(enabled=None)
+    assert crowd[0][7].item() == 7
 
 
 def a_graph_is_left_alone(torch) -> None:
@@ -150,7 +181,7 @@ def a_budget_beyond_the_machine_is_refused() -> None:
 
 
 CHECKS = (values_stay_with_several_streams, what_left_comes_back, an_optimizer_s_state_leaves_first,
-          a_graph_is_left_alone, beyond_the_budget_is_pytorch_s_error)
+          snapshots_tell_of_it, a_graph_is_left_alone, beyond_the_budget_is_pytorch_s_error)
 ALONE = (a_budget_beyond_the_machine_is_refused,)  # they install themselves
 
 

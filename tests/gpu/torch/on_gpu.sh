@@ -107,6 +107,7 @@ part_rescue() { python3 "$tests/rescue_capped.py" $names; }
 part_spill() {
     local is_bad=0
     python3 "$tests/check_spill.py" || is_bad=1
+    python3 "$bench/bench_touch.py" || is_bad=1
     python3 "$bench/bench_spill.py" --seconds $((limit - SECONDS - 10)) || is_bad=1
     return $is_bad
 }
@@ -121,7 +122,7 @@ part_steps() {
 part_watching() { python3 "$bench/bench_watching.py" --headroom "$(program)" --seconds $((limit / 2)); }
 part_tools() { python3 "$tests/snapshot_tools.py" --headroom "$(program)" --out "$OUT" $names; }
 
-declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [spill]=300 [pytorch]=420 [raw]=180
+declare -A limits=([build]=240 [plan]=200 [checks]=300 [same]=200 [runs]=180 [live]=90 [rescue]=180 [spill]=480 [pytorch]=420 [raw]=180
     [steps]=420 [watching]=160 [tools]=160)
 order=(build plan checks same runs live rescue spill raw tools watching pytorch steps)
 
