@@ -77,14 +77,14 @@ hr_status hr_pool_get_paged_stats(const hr_pool *pool, hr_paged_stats *stats)
         return hr__fail(HR_ERR_INVALID_ARGUMENT,
                         "expected statistics with a struct_size of %zu or more, found %zu",
                         smallest, stats != NULL ? stats->struct_size : 0);
-    const hr__engine_table *table = pool->engine->table;
-    if (table->paged_stats == NULL && !pool->is_fallback)
-        return hr__fail(HR_ERR_UNSUPPORTED, "engine \"%s\" moves no memory", table->name);
     hr_paged_stats all = {.struct_size = stats->struct_size, .is_fallback = pool->is_fallback};
     hr__pool_lock(pool);
+    const hr__engine_table *table = pool->engine->table;
     if (table->paged_stats != NULL)
         table->paged_stats(pool->engine, &all);
     hr__pool_unlock(pool);
+    if (table->paged_stats == NULL && !pool->is_fallback)
+        return hr__fail(HR_ERR_UNSUPPORTED, "engine \"%s\" moves no memory", table->name);
     memcpy(stats, &all, (size_t)hr__min_u64(stats->struct_size, sizeof all));
     return HR_OK;
 }
