@@ -460,6 +460,119 @@ static void hot_blocks_come_back_first(void **state)
     hr_test_patterns_close(&p);
 }
 
+/* ---- coming back within a step ----------------------------------------------------------------
+ */
+
+/* Three blocks of the step on a full device, and a fourth: the first has to leave. */
+static void fill_up(hr_test_patterns *p, hr_advice advice, hr_device_ptr others[3])
+{
+    open_pool(p, "headroom", 64 * MIB, 64 * MIB);
+    mark_steps(p, 2);
+    hr_device_ptr first = hold(p, 20 * MIB);
+    hr_test_ok(&p->t, hr_advise(p->t.pool, first, advice));
+    for (int i = 0; i < 2; i++) {
+        others[i] = hold(p, 20 * MIB);
+        hr_test_ok(&p->t, hr_pool_pin(p->t.pool, others[i]));
+    }
+    others[2] = hold(p, 20 * MIB);
+    for (int i = 0; i < 2; i++)
+        hr_test_ok(&p->t, hr_pool_unpin(p->t.pool, others[i]));
+    assert_true(is_on_host(p, first));
+}
+
+static void what_belongs_to_the_step_comes_back_as_soon_as_there_is_room(void **state)
+{
+    static const hr_advice kinds[] = {HR_ADVISE_NORMAL, HR_ADVISE_HOT};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        hr_test_patterns p;
+        hr_device_ptr others[3];
+        fill_up(&p, kinds[i], others);
+        uint64_t out_bytes = spilled_bytes(&p);
+        assert_true(out_bytes >= 16 * MIB);
+        hold(&p, 1000); /* as full as before */
+        assert_int_equal(spilled_bytes(&p), out_bytes);
+        hr_test_let_go(&p, others[2]);
+        assert_int_equal(spilled_bytes(&p), out_bytes); /* a free calls no driver */
+        hr_test_let_go(&p,
+                       hold(&p, 1000)); /* 20 MiB are room for them, but not for a share besides */
+        assert_int_equal(spilled_bytes(&p), out_bytes);
+        hr_test_let_go(&p, others[1]);
+        hold(&p, 1000);
+        hr_paged_stats stats = hr_test_paged_stats(&p);
+        assert_int_equal(stats.spilled_bytes, 0);
+        assert_int_equal(stats.returns, 1);
+        assert_nothing_is_lost(&p);
+        hr_test_patterns_close(&p);
+    }
+}
+
+static void what_is_cold_or_settled_stays_on_the_host_within_a_step(void **state)
+{
+    (void)state;
+    for (int is_settled = 0; is_settled < 2; is_settled++) {
+        hr_test_patterns p;
+        open_pool(&p, "headroom", 64 * MIB, 64 * MIB);
+        hr_device_ptr kept = hold(&p, 30 * MIB);
+        hr_test_ok(&p.t, hr_advise(p.t.pool, kept, is_settled ? HR_ADVISE_NORMAL : HR_ADVISE_COLD));
+        mark_steps(&p, 2);
+        hr_device_ptr large = hold(&p, 50 * MIB);
+        uint64_t out_bytes = spilled_bytes(&p);
+        assert_true(out_bytes > 0);
+        hr_test_let_go(&p, large);
+        hold(&p, 1000);
+        assert_int_equal(spilled_bytes(&p), out_bytes);
+        assert_int_equal(hr_test_paged_stats(&p).returns, 0);
+        assert_nothing_is_lost(&p);
+        hr_test_patterns_close(&p);
+    }
+}
+
+/* Temporaries that come and go, each of which needs the device: coming back in between is tried
+ * ever more seldom. */
+static void coming_back_between_two_peaks_is_given_up(void **state)
+{
+    enum { PEAKS = 200 };
+    (void)state;
+    hr_test_patterns p;
+    open_pool(&p, "headroom", 64 * MIB, 64 * MIB);
+    p.is_sparse = true;
+    mark_steps(&p, 2);
+    hold(&p, 30 * MIB);
+    for (int i = 0; i < PEAKS; i++) {
+        hr_device_ptr peak = hold(&p, 44 * MIB);
+        hr_test_let_go(&p, peak);
+        hr_test_let_go(&p, hold(&p, 1000));
+    }
+    hr_paged_stats stats = hr_test_paged_stats(&p);
+    assert_true(stats.returns >= 1);
+    assert_true(stats.returns <= 10);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
+static void without_a_safe_point_the_request_is_served_all_the_same(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_device_ptr others[3];
+    fill_up(&p, HR_ADVISE_NORMAL, others);
+    uint64_t out_bytes = spilled_bytes(&p);
+    p.refuses = true;
+    hr_test_let_go(&p, others[1]);
+    hr_test_let_go(&p, others[2]);
+    for (int i = 0; i < 100; i++)
+        hr_test_let_go(&p, hold(&p, 1000));
+    assert_int_equal(spilled_bytes(&p), out_bytes);
+    assert_in_range(hr_test_paged_stats(&p).refused_spills, 1, 5);
+    p.refuses = false;
+    for (int i = 0; i < 400; i++)
+        hr_test_let_go(&p, hold(&p, 1000));
+    assert_int_equal(spilled_bytes(&p), 0);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
 /* ---- the simulated device, and making ahead -------------------------------------------------- */
 
 /* Where replay looks: it leaves and comes back as on any other, and takes the time it takes. */
@@ -665,6 +778,10 @@ int main(void)
         cmocka_unit_test(a_step_whose_peak_fills_the_device_keeps_it_on_the_host),
         cmocka_unit_test(a_return_that_is_regretted_makes_the_next_one_later),
         cmocka_unit_test(hot_blocks_come_back_first),
+        cmocka_unit_test(what_belongs_to_the_step_comes_back_as_soon_as_there_is_room),
+        cmocka_unit_test(what_is_cold_or_settled_stays_on_the_host_within_a_step),
+        cmocka_unit_test(coming_back_between_two_peaks_is_given_up),
+        cmocka_unit_test(without_a_safe_point_the_request_is_served_all_the_same),
         cmocka_unit_test(on_a_simulated_device_it_costs_what_was_measured),
         cmocka_unit_test(what_would_leave_next_is_made_ahead_once_memory_is_short),
         cmocka_unit_test(a_host_that_gives_nothing_means_an_ordinary_out_of_memory),

@@ -71,6 +71,24 @@ static void the_classes_leave_in_their_order(void **state)
     assert_true(is_first(&passing, &hot));
 }
 
+/* What it keeps and did not call cold is needed, and leaves after what passes. */
+static void a_program_that_advises_keeps_what_it_did_not_call_cold(void **state)
+{
+    (void)state;
+    hr__spill_clock clock = {.now = 400, .is_advised = true};
+    assert_int_equal(hr__spill_classify(&clock, HR_ADVISE_NORMAL, 1), HR__SPILL_PASSING);
+    clock = clock_with_marks(100, 200, 250);
+    clock.is_advised = true;
+    hr__spill_candidate passing = one(&clock, HR_ADVISE_NORMAL, 240);
+    hr__spill_candidate kept = one(&clock, HR_ADVISE_NORMAL, 50);
+    hr__spill_candidate later = one(&clock, HR_ADVISE_NORMAL, 60);
+    hr__spill_candidate hot = one(&clock, HR_ADVISE_HOT, 50);
+    assert_int_equal(kept.worst, HR__SPILL_KEPT);
+    assert_true(is_first(&passing, &later));
+    assert_true(is_first(&later, &kept));
+    assert_true(is_first(&kept, &hot));
+}
+
 static void of_the_settled_the_youngest_leaves_and_of_the_passing_the_oldest(void **state)
 {
     (void)state;
@@ -129,6 +147,7 @@ int main(void)
         cmocka_unit_test(without_steps_a_quarter_of_all_requests_settles_a_block),
         cmocka_unit_test(advice_goes_before_age),
         cmocka_unit_test(the_classes_leave_in_their_order),
+        cmocka_unit_test(a_program_that_advises_keeps_what_it_did_not_call_cold),
         cmocka_unit_test(of_the_settled_the_youngest_leaves_and_of_the_passing_the_oldest),
         cmocka_unit_test(handles_of_small_blocks_are_last_in_their_class),
         cmocka_unit_test(of_equals_the_largest_then_the_lowest_address_leaves),

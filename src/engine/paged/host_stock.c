@@ -72,16 +72,52 @@ static void put_back_bytes(hr__host_stock *stock, uint64_t size_bytes)
 
 /* ---- one handle ------------------------------------------------------------------------------ */
 
+/* What the device will not take back is lost to us; its memory is gone for good. */
+static void close_window(const hr_device *device, const hr__host_handle *handle)
+{
+    if (device->table->unmap(device->context, handle->window, handle->size_bytes) == HR_OK)
+        (void)device->table->unreserve(device->context, handle->window, handle->size_bytes);
+}
+
+static hr_status open_window(const hr_device *device, hr__host_handle *handle)
+{
+    const hr_device_table *table = device->table;
+    uint64_t size_bytes = handle->size_bytes;
+    HR__TRY(table->reserve(device->context, size_bytes, &handle->window));
+    hr_status status =
+        table->map(device->context, handle->window, size_bytes, handle->device_handle);
+    if (status != HR_OK) {
+        (void)table->unreserve(device->context, handle->window, size_bytes);
+        return status;
+    }
+    status = table->set_access(device->context, handle->window, size_bytes);
+    if (status != HR_OK)
+        close_window(device, handle);
+    return status;
+}
+
+static hr_status fill_in(const hr_device *device, hr__host_handle *handle)
+{
+    const hr_device_table *table = device->table;
+    HR__TRY(table->create_on_host(device->context, handle->size_bytes, &handle->device_handle));
+    hr_status status = open_window(device, handle);
+    if (status != HR_OK)
+        (void)table->release(device->context, handle->device_handle);
+    return status;
+}
+
 /* Its bytes are reserved, and are again free where it cannot be made. Without the lock. */
 static hr_status make(hr__host_stock *stock, uint64_t size_bytes, hr__host_handle **out)
 {
-    const hr_device *device = stock->device;
     hr__host_handle *made = hr__host_alloc_zeroed(1, sizeof *made);
-    hr_status status = made != NULL ? device->table->create_on_host(device->context, size_bytes,
-                                                                    &made->device_handle)
-                                    : hr__fail_host_memory(sizeof *made, "a handle in host memory");
-    if (status == HR_OK) {
+    hr_status status = HR_ERR_HOST_MEMORY;
+    if (made != NULL) {
         made->size_bytes = size_bytes;
+        status = fill_in(stock->device, made);
+    } else {
+        (void)hr__fail_host_memory(sizeof *made, "a handle in host memory");
+    }
+    if (status == HR_OK) {
         *out = made;
         return HR_OK;
     }
@@ -93,10 +129,10 @@ static hr_status make(hr__host_stock *stock, uint64_t size_bytes, hr__host_handl
     return HR_ERR_HOST_MEMORY;
 }
 
-/* A handle that the device will not take back is lost to us; its memory is gone for good. */
 static void end(hr__host_stock *stock, hr__host_handle *handle)
 {
     const hr_device *device = stock->device;
+    close_window(device, handle);
     (void)device->table->release(device->context, handle->device_handle);
     hr__host_free(handle);
 }

@@ -2,9 +2,11 @@
  *
  * Making one is by far the slowest part of spilling (a third of a millisecond for a MiB, 0.07 for
  * the copy and the mappings), so they are kept when memory comes back, and can be made ahead by a
- * thread of the stock's own. A handle takes the place of one of the device's, of just its size, so
- * that is what they are asked for by. All of them together stay within a limit, and within a
- * budget that others may draw from as well.
+ * thread of the stock's own. Mapping one is what takes longest then, so each has a window:
+ * addresses at which it stays mapped, so that it can be filled before it takes another's place. A
+ * handle takes the place of one of the device's, of just its size, so that is what they are asked
+ * for by. All of them together stay within a limit, and within a budget that others may draw from
+ * as well.
  *
  * The stock has a lock of its own, which is held for no device call: it may be called with a pool's
  * lock held, and its thread takes no other. */
@@ -23,6 +25,7 @@ typedef struct hr__host_handle {
     struct hr__host_handle *next;
     hr_handle device_handle;
     uint64_t size_bytes;
+    hr_device_ptr window; /* where it is mapped all its life, for whoever fills it */
 } hr__host_handle;
 
 typedef struct hr__host_stock_numbers {
@@ -45,7 +48,7 @@ void hr__host_stock_destroy(hr__host_stock *stock);
  * HR_ERR_HOST_MEMORY     it could not be made; hr_last_error() has the device's words */
 HR_MUST_CHECK hr_status hr__host_stock_take(hr__host_stock *stock, uint64_t size_bytes,
                                             hr__host_handle **out);
-/* Mapped nowhere any more. Cannot fail. */
+/* Mapped nowhere any more but at its window. Cannot fail. */
 void hr__host_stock_give_back(hr__host_stock *stock, hr__host_handle *handle);
 
 /* From now on the thread, started if there is none, sees that the stock has these sizes, each as

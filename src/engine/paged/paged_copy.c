@@ -104,8 +104,9 @@ hr_status hr__paged_each_home_in_use(hr__paged_engine *engine, hr__paged_home_vi
     return walk_arenas(engine, engine->base.segments, visit, context);
 }
 
+/* Between the handle's home and the same offsets from `other` on: there, or back. */
 static hr_status queue_copies(hr__paged_engine *engine, const hr__paged_handle *handle,
-                              hr__block *first, uint64_t to_address, hr_stream stream)
+                              hr__block *first, uint64_t other, bool is_back, hr_stream stream)
 {
     const hr_device_table *table = hr__paged_device(engine);
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
@@ -115,21 +116,34 @@ static hr_status queue_copies(hr__paged_engine *engine, const hr__paged_handle *
         uint64_t to = hr__min_u64(block->address + block->size_bytes, end);
         if (!hr__paged_is_in_use(block))
             continue;
-        HR__TRY(table->copy(hr__paged_context(engine), to_address + (from - begin), from, to - from,
-                            stream));
+        uint64_t there = other + (from - begin);
+        HR__TRY(table->copy(hr__paged_context(engine), is_back ? from : there,
+                            is_back ? there : from, to - from, stream));
         engine->stats.copied_bytes += to - from;
     }
     return HR_OK;
 }
 
 /* Copies that are queued are waited for also where one could not be: what they write to goes. */
-hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *handle,
-                              hr__block *first, uint64_t to_address, hr_stream stream)
+static hr_status copy_and_wait(hr__paged_engine *engine, const hr__paged_handle *handle,
+                               hr__block *first, uint64_t other, bool is_back, hr_stream stream)
 {
-    hr_status status = queue_copies(engine, handle, first, to_address, stream);
+    hr_status status = queue_copies(engine, handle, first, other, is_back, stream);
     hr_status waiting =
         hr__paged_device(engine)->stream_synchronize(hr__paged_context(engine), stream);
     return status != HR_OK ? status : waiting;
+}
+
+hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *handle,
+                              hr__block *first, uint64_t to_address, hr_stream stream)
+{
+    return copy_and_wait(engine, handle, first, to_address, false, stream);
+}
+
+hr_status hr__paged_copy_back(hr__paged_engine *engine, const hr__paged_handle *handle,
+                              hr__block *first, uint64_t from_address, hr_stream stream)
+{
+    return copy_and_wait(engine, handle, first, from_address, true, stream);
 }
 
 /* ---- which handles --------------------------------------------------------------------------- */

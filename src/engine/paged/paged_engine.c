@@ -159,6 +159,7 @@ static __attribute__((noinline)) void free_watched(hr__paged_engine *engine, hr_
     hr__paged_note_free(engine, block);
     if (!hr__paged_free_on_host(engine, block))
         hr__paged_free_part(engine, block);
+    hr__paged_look_for_room(engine);
 }
 
 void hr__paged_free(hr__engine *base, hr__block *block)

@@ -120,6 +120,7 @@ struct hr__paged_handle {
     /* On the host: paged_on_host.c. */
     hr__host_handle *on_host; /* NULL: on the device */
     uint64_t used_bytes;      /* of blocks in use; at 0 it is left, and in no list of handles */
+    bool is_wanted_early;     /* back on the device: paged_return.c */
     hr__block *spare_records; /* two, linked through node.left, for frees that need them */
 
     uint64_t survey;  /* the last survey that found it free */
@@ -375,6 +376,10 @@ hr_status hr__paged_each_home_in_use(hr__paged_engine *engine, hr__paged_home_vi
 /* Copies what is in use of a handle to the same offsets from `to_address` on, and waits for it. */
 hr_status hr__paged_copy_live(hr__paged_engine *engine, const hr__paged_handle *handle,
                               hr__block *first, uint64_t to_address, hr_stream stream);
+
+/* From there, the other way. */
+hr_status hr__paged_copy_back(hr__paged_engine *engine, const hr__paged_handle *handle,
+                              hr__block *first, uint64_t from_address, hr_stream stream);
 
 /* Copies live data off handles that are mostly free, until a request of `size_bytes` would find the
  * memory it misses if the pool held up to `limit_bytes`, as far as that goes. False in

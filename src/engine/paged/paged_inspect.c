@@ -144,12 +144,13 @@ static hr_status check_on_host(const paged_census *count)
 {
     const hr__paged_engine *engine = count->engine;
     const hr__paged_spill *spill = engine->spill;
-    uint64_t on_host = 0, bytes = 0, left = 0;
+    uint64_t on_host = 0, bytes = 0, early_bytes = 0, left = 0;
     for (const hr__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
         if (handle->on_host == NULL)
             continue;
         on_host++;
         bytes += handle->used_bytes;
+        early_bytes += handle->is_wanted_early ? handle->size_bytes : 0;
         HR__CHECK(handle->used_bytes != 0 && handle->used_bytes <= handle->size_bytes &&
                       handle->on_host->size_bytes == handle->size_bytes &&
                       handle->on_host->device_handle == handle->device_handle &&
@@ -164,6 +165,8 @@ static hr_status check_on_host(const paged_census *count)
     HR__CHECK(bytes == count->spilled_bytes && bytes == engine->stats.spilled_bytes,
               "%" PRIu64 " bytes on the host, their blocks have %" PRIu64 ", counted %" PRIu64,
               bytes, count->spilled_bytes, engine->stats.spilled_bytes);
+    HR__CHECK(early_bytes == (spill != NULL ? spill->early_bytes : 0),
+              "%" PRIu64 " bytes are wanted back within the step, counted otherwise", early_bytes);
     HR__CHECK(left == count->left_blocks, "%" PRIu64 " handles are left, %" PRIu64 " blocks", left,
               count->left_blocks);
     HR__CHECK(engine->watched_frees == engine->stats.shared_pages + on_host + count->advised_blocks,

@@ -103,6 +103,7 @@ void hr__paged_leave_host(hr__paged_engine *engine, hr__paged_handle *handle, hr
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
     handle->device_handle = device_handle;
     handle->on_host = NULL;
+    hr__paged_want_no_more(engine, handle);
     engine->stats.spilled_bytes -= handle->used_bytes;
     engine->spill->handle_count--;
     engine->watched_frees--;
@@ -155,6 +156,7 @@ static void leave_behind(hr__paged_engine *engine, hr__paged_handle *handle, hr_
     hr__paged_put_in(hr__block_lane(block), block);
     home->block = block;
     give_back_records(engine, handle);
+    hr__paged_want_no_more(engine, handle);
     hr__paged_unlink_handle(engine, handle);
     handle->next = engine->spill->left;
     engine->spill->left = handle;

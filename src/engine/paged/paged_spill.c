@@ -1,4 +1,4 @@
-/* paged_spill.c - when live memory leaves the device, and when it comes back.
+/* paged_spill.c - when live memory leaves the device, and who.
  *
  * It leaves when a request would run out of memory, after everything else was tried: free memory
  * was moved, pending blocks waited for, mostly free handles evacuated where the mode lets them be.
@@ -8,16 +8,7 @@
  * than the request misses, so that the next one does not wait again; and nothing leaves if all that
  * may would not be enough.
  *
- * Coming back is for steps, which the program marks: within a step memory comes and goes, and room
- * at one moment says nothing about the next. Memory comes back when
- *   - for `patience` steps nothing left or came back, and
- *   - what the device could hold, less the most that was live on it in those steps, is more than a
- *     share of it (SPARE_PARTS), which stays free;
- * then as much as there is room for, the most valuable first (spill_choice.c, from the other end).
- * If memory leaves again within `patience` steps of coming back, that was a mistake, and patience
- * doubles; so a program at the edge spends ever less on trying.
- *
- * A program that marks no steps keeps on the host what went there, until it is freed. */
+ * When it comes back is paged_return.c's. */
 #include "engine/paged/paged_spill.h"
 
 #include <stdlib.h> /* qsort */
@@ -30,11 +21,8 @@
 enum {
     MARGIN_PARTS = 256, /* of the card: leaves besides */
     EFFORT_PARTS = 8,   /* of the request: leaves where there should be enough, but it is in bits */
-    SPARE_PARTS = 16,   /* of what the device can hold: stays free when memory comes back */
     NEAR_PARTS = 8,     /* of the card: when no more is left, handles are made ahead */
     AGAIN_PARTS = 64,   /* of the card: held more or less by that, they are thought over */
-    FIRST_PATIENCE = 4,
-    MOST_PATIENCE = 64,
 };
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -52,9 +40,8 @@ hr_status hr__paged_begin_spill(hr__paged_engine *engine, const hr_pool_options 
     }
     spill->ahead_bytes = options->spill_ahead_bytes;
     spill->listener = options->spill_listener;
-    spill->patience = FIRST_PATIENCE;
-    spill->steps_since_return = MOST_PATIENCE;
     engine->spill = spill;
+    hr__paged_begin_returns(engine);
     return HR_OK;
 }
 
@@ -69,14 +56,8 @@ void hr__paged_end_spill(hr__paged_engine *engine)
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 
-typedef struct candidates {
-    hr__spill_candidate *items; /* owned; `what` is the handle */
-    size_t count;
-    size_t capacity;
-} candidates;
-
-static hr_status add_candidate(candidates *found, hr__paged_engine *engine,
-                               hr__paged_handle *handle, hr__block *first)
+hr_status hr__paged_list(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
+                         hr__spill_list *found)
 {
     const hr__spill_clock *clock = &engine->spill->clock;
     uint64_t begin = handle->home->address, end = begin + handle->size_bytes;
@@ -111,11 +92,11 @@ static hr_status add_on_device(void *context, hr__paged_engine *engine, hr__page
                                hr__block *first)
 {
     bool is_private = handle->home->segment->lane->shelf->private_pool != NULL;
-    return handle->guest_count == 0 && !is_private ? add_candidate(context, engine, handle, first)
+    return handle->guest_count == 0 && !is_private ? hr__paged_list(engine, handle, first, context)
                                                    : HR_OK;
 }
 
-static void sort(candidates *found)
+void hr__spill_sort(hr__spill_list *found)
 {
     if (found->count != 0)
         qsort(found->items, found->count, sizeof *found->items, hr__spill_compare);
@@ -123,26 +104,11 @@ static void sort(candidates *found)
 
 /* Who could leave, the first to leave first. The items are the caller's to free, also on failure.
  */
-static hr_status find_leaving(hr__paged_engine *engine, candidates *found)
+static hr_status find_leaving(hr__paged_engine *engine, hr__spill_list *found)
 {
     engine->spill->clock.now = engine->clock;
     HR__TRY(hr__paged_each_home_in_use(engine, add_on_device, found));
-    sort(found);
-    return HR_OK;
-}
-
-/* Who could come back, the first to do so last. */
-static hr_status find_returning(hr__paged_engine *engine, candidates *found)
-{
-    engine->spill->clock.now = engine->clock;
-    for (hr__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
-        const hr__place *home = handle->home;
-        if (handle->on_host != NULL && handle->pin_count == 0 &&
-            hr__paged_may_be_copied(engine, home->segment->lane))
-            HR__TRY(add_candidate(found, engine, handle,
-                                  hr__engine_find(&engine->base, home->address)));
-    }
-    sort(found);
+    hr__spill_sort(found);
     return HR_OK;
 }
 
@@ -164,14 +130,8 @@ static void tell(hr__paged_engine *engine, const hr_spill_report *report)
     engine->call++;
 }
 
-/* What moved in one safe moment. */
-typedef struct moving {
-    hr_spill_report report;
-    uint64_t gained_bytes; /* of the device's memory */
-    uint64_t start_ns;
-} moving;
-
-static hr_status finish(hr__paged_engine *engine, moving *move, bool was_safe, hr_status status)
+hr_status hr__paged_finish_move(hr__paged_engine *engine, hr__spill_move *move, bool was_safe,
+                                hr_status status)
 {
     if (was_safe)
         hr__paged_end_moment(engine);
@@ -209,7 +169,7 @@ static uint64_t missing_bytes(const hr__paged_engine *engine, uint64_t size_byte
     return wanted_bytes > there_bytes ? wanted_bytes - there_bytes : least_bytes;
 }
 
-static bool is_enough(const hr__paged_engine *engine, const candidates *found, uint64_t bytes)
+static bool is_enough(const hr__paged_engine *engine, const hr__spill_list *found, uint64_t bytes)
 {
     uint64_t sum_bytes = 0;
     for (size_t i = 0; i < found->count; i++)
@@ -219,8 +179,8 @@ static bool is_enough(const hr__paged_engine *engine, const candidates *found, u
 
 /* A size that the budget does not allow may be followed by a smaller one; when the host has no more
  * to give, that was all. */
-static hr_status let_leave(hr__paged_engine *engine, const candidates *found, hr_stream stream,
-                           uint64_t wanted_bytes, moving *move)
+static hr_status let_leave(hr__paged_engine *engine, const hr__spill_list *found, hr_stream stream,
+                           uint64_t wanted_bytes, hr__spill_move *move)
 {
     for (size_t i = 0; i < found->count && move->gained_bytes < wanted_bytes; i++) {
         hr__paged_handle *handle = found->items[i].what;
@@ -231,6 +191,8 @@ static hr_status let_leave(hr__paged_engine *engine, const candidates *found, hr
         if (status == HR_ERR_HOST_MEMORY)
             return HR_OK;
         HR__TRY(status);
+        if (found->items[i].worst >= HR__SPILL_PASSING)
+            hr__paged_want_early(engine, handle);
         move->gained_bytes += handle->size_bytes;
         move->report.moved_bytes += handle->used_bytes;
         move->report.moved_handles++;
@@ -239,9 +201,9 @@ static hr_status let_leave(hr__paged_engine *engine, const candidates *found, hr
 }
 
 static hr_status leave_at_safe_point(hr__paged_engine *engine, hr_stream stream,
-                                     uint64_t size_bytes, moving *move)
+                                     uint64_t size_bytes, hr__spill_move *move)
 {
-    candidates found = {.count = 0};
+    hr__spill_list found = {.count = 0};
     HR__TRY(hr__paged_device(engine)->synchronize(hr__paged_context(engine)));
     HR__TRY(hr__paged_settle_vacated(engine));
     HR__TRY(hr__paged_settle_left(engine, true));
@@ -254,21 +216,11 @@ static hr_status leave_at_safe_point(hr__paged_engine *engine, hr_stream stream,
     return status;
 }
 
-/* Coming back too early is not to happen as soon again. */
-static void note_leaving(hr__paged_spill *spill)
-{
-    if (spill->steps_since_return <= spill->patience && spill->patience < MOST_PATIENCE)
-        spill->patience *= 2;
-    spill->steps_since_return = MOST_PATIENCE;
-    spill->quiet_steps = 0;
-    spill->peak_bytes = 0;
-}
-
 hr_status hr__paged_spill_for(hr__paged_engine *engine, hr_stream stream, uint64_t size_bytes,
                               uint64_t limit_bytes, bool *is_worth_while)
 {
     (void)limit_bytes;
-    moving move = {.start_ns = hr__clock_monotonic_ns()};
+    hr__spill_move move = {.start_ns = hr__clock_monotonic_ns()};
     hr_status status = HR_OK;
     *is_worth_while = false;
     if (allowed_bytes(engine) < engine->unit_bytes && engine->spill->left == NULL)
@@ -279,22 +231,17 @@ hr_status hr__paged_spill_for(hr__paged_engine *engine, hr_stream stream, uint64
     *is_worth_while = move.gained_bytes != 0;
     if (*is_worth_while) {
         engine->stats.spills++;
-        note_leaving(engine->spill);
+        hr__paged_note_leaving(engine);
     }
-    return finish(engine, &move, is_safe, status);
+    return hr__paged_finish_move(engine, &move, is_safe, status);
 }
 
 /* ---- making ahead ---------------------------------------------------------------------------- */
 
-static uint64_t on_device_bytes(const hr__paged_engine *engine)
-{
-    return engine->base.held_bytes - engine->stats.spilled_bytes;
-}
-
 static bool is_time_to_wish(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
-    uint64_t all_bytes = card_bytes(engine), held_bytes = on_device_bytes(engine);
+    uint64_t all_bytes = card_bytes(engine), held_bytes = hr__paged_on_device_bytes(engine);
     uint64_t changed_bytes = held_bytes > spill->wished_held_bytes
                                  ? held_bytes - spill->wished_held_bytes
                                  : spill->wished_held_bytes - held_bytes;
@@ -311,7 +258,7 @@ void hr__paged_prepare_spill(hr__paged_engine *engine)
 {
     uint64_t sizes_bytes[HR__HOST_STOCK_WISHES], sum_bytes = 0;
     size_t count = 0;
-    candidates found = {.count = 0};
+    hr__spill_list found = {.count = 0};
     if (!is_time_to_wish(engine))
         return;
     if (find_leaving(engine, &found) == HR_OK) {
@@ -324,131 +271,16 @@ void hr__paged_prepare_spill(hr__paged_engine *engine)
     hr__host_free(found.items);
 }
 
-/* ---- coming back ----------------------------------------------------------------------------- */
-
-/* A free handle goes back to the device; false: there is none. The device is idle. */
-static hr_status release_one(hr__paged_engine *engine, bool *is_found)
-{
-    *is_found = engine->candidate_count != 0;
-    if (!*is_found)
-        return HR_OK;
-    hr__paged_handle *handle = engine->candidates[--engine->candidate_count].handle;
-    engine->candidate_bytes -= handle->size_bytes;
-    while (handle->ghosts != NULL)
-        HR__TRY(hr__paged_drop_ghost(engine, handle->ghosts, true));
-    return hr__paged_release(engine, handle);
-}
-
-/* Idle memory makes room, which is there by the steps before. HR_ERR_OUT_OF_MEMORY: not enough. */
-static hr_status swap_in(hr__paged_engine *engine, hr__paged_handle *handle)
-{
-    bool is_found = true;
-    while (is_found && on_device_bytes(engine) + handle->size_bytes > engine->base.limit_bytes)
-        HR__TRY(release_one(engine, &is_found));
-    if (!is_found)
-        return HR_ERR_OUT_OF_MEMORY;
-    hr_status status = hr__paged_swap_in(engine, handle, 0);
-    while (status == HR_ERR_OUT_OF_MEMORY) {
-        HR__TRY(release_one(engine, &is_found));
-        if (!is_found)
-            return HR_ERR_OUT_OF_MEMORY;
-        status = hr__paged_swap_in(engine, handle, 0);
-    }
-    return status;
-}
-
-static hr_status let_return(hr__paged_engine *engine, const candidates *found, uint64_t room_bytes,
-                            moving *move)
-{
-    for (size_t i = found->count; i-- > 0;) {
-        hr__paged_handle *handle = found->items[i].what;
-        if (handle->size_bytes > room_bytes)
-            continue;
-        uint64_t used_bytes = handle->used_bytes;
-        hr_status status = swap_in(engine, handle);
-        if (status == HR_ERR_OUT_OF_MEMORY)
-            return HR_OK;
-        HR__TRY(status);
-        room_bytes -= handle->size_bytes;
-        move->report.moved_bytes += used_bytes;
-        move->report.moved_handles++;
-    }
-    return HR_OK;
-}
-
-static hr_status return_at_safe_point(hr__paged_engine *engine, uint64_t room_bytes, moving *move)
-{
-    candidates found = {.count = 0};
-    HR__TRY(hr__paged_device(engine)->synchronize(hr__paged_context(engine)));
-    HR__TRY(hr__paged_settle_vacated(engine));
-    HR__TRY(hr__paged_settle_left(engine, true));
-    HR__TRY(hr__paged_survey_all(engine));
-    hr_status status = find_returning(engine, &found);
-    if (status == HR_OK)
-        status = let_return(engine, &found, room_bytes, move);
-    hr__host_free(found.items);
-    return status;
-}
-
-static hr_status bring_back(hr__paged_engine *engine, uint64_t room_bytes)
-{
-    moving move = {.report.is_return = true, .start_ns = hr__clock_monotonic_ns()};
-    hr_status status = HR_OK;
-    bool is_safe = hr__paged_begin_moment(engine);
-    if (is_safe && engine->failure == NULL)
-        status = return_at_safe_point(engine, room_bytes, &move);
-    if (move.report.moved_handles != 0) {
-        engine->stats.returns++;
-        engine->spill->steps_since_return = 0;
-    }
-    return finish(engine, &move, is_safe, status);
-}
-
-/* How much could come back by what was live in the steps before. */
-static hr_status find_room(const hr__paged_engine *engine, uint64_t *room_bytes)
-{
-    const hr__paged_spill *spill = engine->spill;
-    uint64_t free_bytes = 0, total_bytes = 0, spilled_bytes = engine->stats.spilled_bytes;
-    HR__TRY(hr__paged_device(engine)->memory_info(hr__paged_context(engine), &free_bytes,
-                                                  &total_bytes));
-    uint64_t most_bytes =
-        hr__min_u64(on_device_bytes(engine) + free_bytes, engine->base.limit_bytes);
-    uint64_t needed_bytes =
-        spill->peak_bytes > spilled_bytes ? spill->peak_bytes - spilled_bytes : 0;
-    needed_bytes += hr__max_u64(most_bytes / SPARE_PARTS, engine->unit_bytes);
-    *room_bytes = most_bytes > needed_bytes ? most_bytes - needed_bytes : 0;
-    return HR_OK;
-}
-
-/* ---- what the pool calls --------------------------------------------------------------------- */
+/* ---- what the pool calls -----------------------------------------------------------------------
+ */
 
 void hr__paged_advise(hr__engine *base, hr__block *block, hr_advice advice)
 {
     hr__paged_engine *engine = hr__paged_of(base);
     if (engine->spill == NULL)
         return;
+    engine->spill->clock.is_advised |= advice != HR_ADVISE_NORMAL;
     engine->watched_frees += (uint64_t)(advice != HR_ADVISE_NORMAL);
     engine->watched_frees -= (uint64_t)(block->advice != HR_ADVISE_NORMAL);
     block->advice = (uint32_t)advice;
-}
-
-hr_status hr__paged_mark_step(hr__engine *base)
-{
-    hr__paged_engine *engine = hr__paged_of(base);
-    hr__paged_spill *spill = engine->spill;
-    uint64_t room_bytes = 0;
-    if (spill == NULL)
-        return HR_OK;
-    engine->call++;
-    spill->clock.now = engine->clock;
-    hr__spill_mark(&spill->clock);
-    if (spill->steps_since_return < MOST_PATIENCE)
-        spill->steps_since_return++;
-    if (spill->handle_count == 0 || ++spill->quiet_steps < spill->patience)
-        return HR_OK;
-    spill->peak_bytes = hr__max_u64(spill->peak_bytes, hr__paged_live_bytes(engine));
-    HR__TRY(find_room(engine, &room_bytes));
-    spill->quiet_steps = 0;
-    spill->peak_bytes = 0;
-    return room_bytes >= engine->unit_bytes ? bring_back(engine, room_bytes) : HR_OK;
 }

@@ -18,16 +18,44 @@ struct hr__paged_spill {
     hr__paged_handle *left; /* in no other list */
     uint64_t handle_count;  /* on the host, and not left */
 
-    /* When to come back: paged_spill.c. */
+    /* When to come back by steps: paged_return.c. */
     uint64_t peak_bytes;         /* of live memory, since quiet_steps began */
     unsigned quiet_steps;        /* since memory left or came back */
     unsigned patience;           /* how many it takes */
     unsigned steps_since_return; /* or as many as it takes to be forgotten */
 
+    /* When to come back within a step. Times are the engine's clock: requests. */
+    uint64_t early_bytes;   /* of handles that should */
+    uint64_t full_bytes;    /* the most that was on the device since memory left */
+    int64_t left_at;        /* when it did, or was last wanted back in vain */
+    int64_t returned_at;    /* when some last came back, or should have */
+    int64_t early_patience; /* how long after `left_at` */
+    const hr__engine_table *usual_table;
+    hr__engine_table due_table; /* the engine's while memory can come back within the step */
+
     /* What was held, and how often memory had left, when handles were last wished for. */
     uint64_t wished_held_bytes;
     uint64_t wished_spills;
 };
+
+/* Handles that could leave, or come back. */
+typedef struct hr__spill_list {
+    hr__spill_candidate *items; /* the caller's to free; `what` is the handle */
+    size_t count;
+    size_t capacity;
+} hr__spill_list;
+
+/* What moves in one safe moment. */
+typedef struct hr__spill_move {
+    hr_spill_report report;
+    uint64_t gained_bytes; /* of the device's memory */
+    uint64_t start_ns;
+} hr__spill_move;
+
+static inline uint64_t hr__paged_on_device_bytes(const hr__paged_engine *engine)
+{
+    return engine->base.held_bytes - engine->stats.spilled_bytes;
+}
 
 /* ---- paged_spill.c --------------------------------------------------------------------------- */
 
@@ -45,6 +73,28 @@ hr_status hr__paged_spill_for(hr__paged_engine *engine, hr_stream stream, uint64
 void hr__paged_prepare_spill(hr__paged_engine *engine);
 
 void hr__paged_advise(hr__engine *engine, hr__block *block, hr_advice advice);
+
+/* A handle with blocks in use joins the list; `first` is a block near its beginning. */
+hr_status hr__paged_list(hr__paged_engine *engine, hr__paged_handle *handle, hr__block *first,
+                         hr__spill_list *found);
+void hr__spill_sort(hr__spill_list *found); /* the first to leave first */
+
+/* The moment is over, or was not to be had: counted and told. The status, or the pool's failure. */
+hr_status hr__paged_finish_move(hr__paged_engine *engine, hr__spill_move *move, bool was_safe,
+                                hr_status status);
+
+/* ---- paged_return.c -------------------------------------------------------------------------- */
+
+void hr__paged_begin_returns(hr__paged_engine *engine);
+/* Memory has left. */
+void hr__paged_note_leaving(hr__paged_engine *engine);
+
+/* A handle that left should come back within the step; or no more, since it did, or is free. */
+void hr__paged_want_early(hr__paged_engine *engine, hr__paged_handle *handle);
+void hr__paged_want_no_more(hr__paged_engine *engine, hr__paged_handle *handle);
+/* Something came free: if that is enough, the next request brings them back. */
+void hr__paged_look_for_room(hr__paged_engine *engine);
+
 hr_status hr__paged_mark_step(hr__engine *engine);
 
 /* ---- spill_limits.c -------------------------------------------------------------------------- */

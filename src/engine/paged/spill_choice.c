@@ -8,17 +8,21 @@
  *   COLD      advised so                             the caller knows: an optimizer's state is
  *                                                    touched once a step
  *   SETTLED   lived through the last two steps, the  it outlived everything that belongs to a step.
- *             youngest first                         What a program makes first it uses most, the
- *                                                    weights above all, several times a step; what
+ *             youngest first; in a program that      What a program makes first it uses most, the
+ *             advises nothing                        weights above all, several times a step; what
  *                                                    it adds last and keeps is state of the update
  *   PASSING   not yet, the oldest first              it will be freed soon, and until then it is
  *                                                    in the middle of things. The first made of a
  *                                                    forward pass is the last needed by a backward
+ *   KEPT      as SETTLED, in a program that advises  it would have said that it is cold. What a
+ *                                                    library works with, say: with 32 MiB of
+ *                                                    cuBLAS's workspace on the host a backward pass
+ *                                                    took twice as long
  *   HOT       advised so                             only rather than run out of memory
  *
  * Where no steps are marked, a block is settled that is older than a quarter of all requests: in a
  * training loop that is longer than a step from the fourth step on, and earlier there is little
- * else to go by.
+ * else to go by. In a program that advises nothing is settled before two steps were marked.
  *
  * Memory leaves in whole handles. One with several blocks is as good as the worst of them, and as
  * old as the largest. Handles of small blocks come last in their class: they hold many blocks, so
@@ -49,7 +53,7 @@ void hr__spill_mark(hr__spill_clock *clock)
 static bool is_settled(const hr__spill_clock *clock, int64_t born)
 {
     if (clock->mark_count < STEPS_TO_SETTLE)
-        return clock->now - born >= clock->now / PARTS_OF_THE_PAST;
+        return !clock->is_advised && clock->now - born >= clock->now / PARTS_OF_THE_PAST;
     return born <= clock->marks[STEPS_TO_SETTLE - 1];
 }
 
@@ -63,7 +67,9 @@ hr__spill_class hr__spill_classify(const hr__spill_clock *clock, hr_advice advic
     case HR_ADVISE_NORMAL:
         break;
     }
-    return is_settled(clock, born) ? HR__SPILL_SETTLED : HR__SPILL_PASSING;
+    if (!is_settled(clock, born))
+        return HR__SPILL_PASSING;
+    return clock->is_advised ? HR__SPILL_KEPT : HR__SPILL_SETTLED;
 }
 
 void hr__spill_add(hr__spill_candidate *candidate, const hr__spill_clock *clock, hr_advice advice,

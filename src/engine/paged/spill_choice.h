@@ -14,6 +14,7 @@ typedef struct hr__spill_clock {
     int64_t now;
     int64_t marks[HR__SPILL_MARKS]; /* newest first */
     unsigned mark_count;
+    bool is_advised; /* the program says of some blocks what they are */
 } hr__spill_clock;
 
 /* What a block is taken for; those with the lower number leave first. */
@@ -21,6 +22,7 @@ typedef enum hr__spill_class {
     HR__SPILL_COLD,
     HR__SPILL_SETTLED,
     HR__SPILL_PASSING,
+    HR__SPILL_KEPT,
     HR__SPILL_HOT,
 } hr__spill_class;
 

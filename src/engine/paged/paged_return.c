@@ -1,0 +1,286 @@
+/* paged_return.c - when memory that left the device comes back.
+ *
+ * **Within a step**, what the program is in the middle of: blocks that belong to the step, those
+ * advised as hot, and what a program that advises did not call cold (from PASSING on in
+ * spill_choice.c). They left since nothing better was there, at the step's highest moment,
+ * and what reads them next may be a matrix product, which reads its operands many times over (on an
+ * H200 it takes ten to fifty times as long). So they come back as soon as there is room: when what
+ * is live on the device, they, and a share of it (SPARE_PARTS) fit into what the device was seen to
+ * hold. Frees look for that, since room comes of them; as they may call no driver the next request
+ * does it. For that the engine's table is exchanged for one whose allocate() first brings memory
+ * back, so that requests have nothing to ask while there is nothing to do.
+ *
+ * If memory leaves again soon after, that was too early: a forward pass whose temporaries come and
+ * go. Then, from the time when memory leaves, ever more requests have to pass before it comes back;
+ * each step that ends takes a part off.
+ *
+ * **By steps**, which the program marks, all the rest: an optimizer's state is best left where it
+ * is while memory is short. It comes back when
+ *   - for `patience` steps nothing left or came back, and
+ *   - what the device could hold, less the most that was live on it in those steps, is more than a
+ *     share of it (SPARE_PARTS), which stays free;
+ * then as much as there is room for, the most valuable first (spill_choice.c, from the other end).
+ * If memory leaves again within `patience` steps of coming back, that was a mistake, and patience
+ * doubles; so a program at the edge spends ever less on trying.
+ *
+ * A program that marks no steps keeps the rest on the host until it is freed. */
+#include "engine/paged/paged_spill.h"
+
+#include "base/checked_math.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/host_memory.h"
+
+enum {
+    SPARE_PARTS = 16, /* of what the device can hold: stays free when memory comes back */
+    FIRST_PATIENCE = 4,
+    MOST_PATIENCE = 64,
+    FIRST_EARLY_PATIENCE = 64, /* requests, once a return was too early */
+    MOST_EARLY_PATIENCE = 1 << 20,
+    SOON = 2, /* times as many requests: memory that leaves again by then came back too early */
+    CALMER_PARTS = 8, /* of the patience: forgotten at each step */
+};
+
+/* ---- coming back ----------------------------------------------------------------------------- */
+
+/* Who could come back, the first to do so last. */
+static hr_status find_returning(hr__paged_engine *engine, bool is_early, hr__spill_list *found)
+{
+    engine->spill->clock.now = engine->clock;
+    for (hr__paged_handle *handle = engine->handles; handle != NULL; handle = handle->next) {
+        const hr__place *home = handle->home;
+        if (handle->on_host != NULL && handle->pin_count == 0 &&
+            (handle->is_wanted_early || !is_early) &&
+            hr__paged_may_be_copied(engine, home->segment->lane))
+            HR__TRY(hr__paged_list(engine, handle, hr__engine_find(&engine->base, home->address),
+                                   found));
+    }
+    hr__spill_sort(found);
+    return HR_OK;
+}
+
+/* A free handle goes back to the device; false: there is none. The device is idle. */
+static hr_status release_one(hr__paged_engine *engine, bool *is_found)
+{
+    *is_found = engine->candidate_count != 0;
+    if (!*is_found)
+        return HR_OK;
+    hr__paged_handle *handle = engine->candidates[--engine->candidate_count].handle;
+    engine->candidate_bytes -= handle->size_bytes;
+    while (handle->ghosts != NULL)
+        HR__TRY(hr__paged_drop_ghost(engine, handle->ghosts, true));
+    return hr__paged_release(engine, handle);
+}
+
+/* Idle memory makes room, which is there by the steps before. HR_ERR_OUT_OF_MEMORY: not enough. */
+static hr_status swap_in(hr__paged_engine *engine, hr__paged_handle *handle)
+{
+    bool is_found = true;
+    while (is_found &&
+           hr__paged_on_device_bytes(engine) + handle->size_bytes > engine->base.limit_bytes)
+        HR__TRY(release_one(engine, &is_found));
+    if (!is_found)
+        return HR_ERR_OUT_OF_MEMORY;
+    hr_status status = hr__paged_swap_in(engine, handle, 0);
+    while (status == HR_ERR_OUT_OF_MEMORY) {
+        HR__TRY(release_one(engine, &is_found));
+        if (!is_found)
+            return HR_ERR_OUT_OF_MEMORY;
+        status = hr__paged_swap_in(engine, handle, 0);
+    }
+    return status;
+}
+
+static hr_status let_return(hr__paged_engine *engine, const hr__spill_list *found,
+                            uint64_t room_bytes, hr__spill_move *move)
+{
+    for (size_t i = found->count; i-- > 0;) {
+        hr__paged_handle *handle = found->items[i].what;
+        if (handle->size_bytes > room_bytes)
+            continue;
+        uint64_t used_bytes = handle->used_bytes;
+        hr_status status = swap_in(engine, handle);
+        if (status == HR_ERR_OUT_OF_MEMORY)
+            return HR_OK;
+        HR__TRY(status);
+        room_bytes -= handle->size_bytes;
+        move->report.moved_bytes += used_bytes;
+        move->report.moved_handles++;
+    }
+    return HR_OK;
+}
+
+static hr_status return_at_safe_point(hr__paged_engine *engine, bool is_early, uint64_t room_bytes,
+                                      hr__spill_move *move)
+{
+    hr__spill_list found = {.count = 0};
+    HR__TRY(hr__paged_device(engine)->synchronize(hr__paged_context(engine)));
+    HR__TRY(hr__paged_settle_vacated(engine));
+    HR__TRY(hr__paged_settle_left(engine, true));
+    HR__TRY(hr__paged_survey_all(engine));
+    hr_status status = find_returning(engine, is_early, &found);
+    if (status == HR_OK)
+        status = let_return(engine, &found, room_bytes, move);
+    hr__host_free(found.items);
+    return status;
+}
+
+/* `*has_moved`: something has come back. */
+static hr_status bring_back(hr__paged_engine *engine, bool is_early, uint64_t room_bytes,
+                            bool *has_moved)
+{
+    hr__spill_move move = {.report.is_return = true, .start_ns = hr__clock_monotonic_ns()};
+    hr_status status = HR_OK;
+    bool is_safe = hr__paged_begin_moment(engine);
+    if (is_safe && engine->failure == NULL)
+        status = return_at_safe_point(engine, is_early, room_bytes, &move);
+    *has_moved = move.report.moved_handles != 0;
+    engine->stats.returns += (uint64_t)*has_moved;
+    return hr__paged_finish_move(engine, &move, is_safe, status);
+}
+
+/* ---- within a step --------------------------------------------------------------------------- */
+
+void hr__paged_want_early(hr__paged_engine *engine, hr__paged_handle *handle)
+{
+    handle->is_wanted_early = true;
+    engine->spill->early_bytes += handle->size_bytes;
+}
+
+void hr__paged_want_no_more(hr__paged_engine *engine, hr__paged_handle *handle)
+{
+    if (handle->is_wanted_early)
+        engine->spill->early_bytes -= handle->size_bytes;
+    handle->is_wanted_early = false;
+}
+
+/* How much could come back within the step; 0: not all that should. */
+static uint64_t early_room_bytes(hr__paged_engine *engine)
+{
+    hr__paged_spill *spill = engine->spill;
+    uint64_t live_bytes = hr__paged_live_bytes(engine), spilled_bytes = engine->stats.spilled_bytes;
+    spill->full_bytes = hr__max_u64(spill->full_bytes, hr__paged_on_device_bytes(engine));
+    uint64_t needed_bytes = live_bytes > spilled_bytes ? live_bytes - spilled_bytes : 0;
+    needed_bytes += hr__max_u64(spill->full_bytes / SPARE_PARTS, engine->unit_bytes);
+    return spill->full_bytes >= needed_bytes + spill->early_bytes ? spill->full_bytes - needed_bytes
+                                                                  : 0;
+}
+
+void hr__paged_look_for_room(hr__paged_engine *engine)
+{
+    hr__paged_spill *spill = engine->spill;
+    if (spill != NULL && spill->early_bytes != 0 && engine->base.table == spill->usual_table &&
+        engine->clock - spill->left_at >= spill->early_patience && early_room_bytes(engine) != 0)
+        engine->base.table = &spill->due_table;
+}
+
+static void wait_at_least(hr__paged_spill *spill, int64_t requests)
+{
+    if (spill->early_patience < requests)
+        spill->early_patience = requests < MOST_EARLY_PATIENCE ? requests : MOST_EARLY_PATIENCE;
+}
+
+/* Where no moment is safe, or memory is missing for it, it is tried again later. */
+static hr_status return_early(hr__paged_engine *engine)
+{
+    hr__paged_spill *spill = engine->spill;
+    uint64_t room_bytes = early_room_bytes(engine);
+    bool has_moved = false;
+    if (room_bytes == 0)
+        return HR_OK;
+    hr_status status = bring_back(engine, true, room_bytes, &has_moved);
+    spill->returned_at = engine->clock;
+    if (!has_moved) {
+        spill->left_at = engine->clock;
+        wait_at_least(spill, FIRST_EARLY_PATIENCE);
+    }
+    return status == HR_ERR_DEVICE ? status : HR_OK;
+}
+
+/* The lock was dropped: what the request is served with is looked for after that. */
+static hr_status return_and_allocate(hr__engine *base, const hr__request *request, hr__block **out,
+                                     hr__refusal *refusal)
+{
+    hr__paged_engine *engine = hr__paged_of(base);
+    base->table = engine->spill->usual_table;
+    HR__TRY(return_early(engine));
+    if (!hr__block_source_reserve(&base->records, HR__ENGINE_SPARE_RECORDS))
+        return hr__fail_host_memory(sizeof(hr__block), "block records");
+    return base->table->allocate(base, request, out, refusal);
+}
+
+/* ---- by steps -------------------------------------------------------------------------------- */
+
+/* How much could come back by what was live in the steps before. */
+static hr_status find_room(const hr__paged_engine *engine, uint64_t *room_bytes)
+{
+    const hr__paged_spill *spill = engine->spill;
+    uint64_t free_bytes = 0, total_bytes = 0, spilled_bytes = engine->stats.spilled_bytes;
+    HR__TRY(hr__paged_device(engine)->memory_info(hr__paged_context(engine), &free_bytes,
+                                                  &total_bytes));
+    uint64_t most_bytes =
+        hr__min_u64(hr__paged_on_device_bytes(engine) + free_bytes, engine->base.limit_bytes);
+    uint64_t needed_bytes =
+        spill->peak_bytes > spilled_bytes ? spill->peak_bytes - spilled_bytes : 0;
+    needed_bytes += hr__max_u64(most_bytes / SPARE_PARTS, engine->unit_bytes);
+    *room_bytes = most_bytes > needed_bytes ? most_bytes - needed_bytes : 0;
+    return HR_OK;
+}
+
+hr_status hr__paged_mark_step(hr__engine *base)
+{
+    hr__paged_engine *engine = hr__paged_of(base);
+    hr__paged_spill *spill = engine->spill;
+    uint64_t room_bytes = 0;
+    bool has_moved = false;
+    if (spill == NULL)
+        return HR_OK;
+    engine->call++;
+    spill->clock.now = engine->clock;
+    hr__spill_mark(&spill->clock);
+    spill->early_patience -= spill->early_patience / CALMER_PARTS;
+    if (spill->steps_since_return < MOST_PATIENCE)
+        spill->steps_since_return++;
+    if (spill->handle_count == 0 || ++spill->quiet_steps < spill->patience)
+        return HR_OK;
+    spill->peak_bytes = hr__max_u64(spill->peak_bytes, hr__paged_live_bytes(engine));
+    HR__TRY(find_room(engine, &room_bytes));
+    spill->quiet_steps = 0;
+    spill->peak_bytes = 0;
+    if (room_bytes < engine->unit_bytes)
+        return HR_OK;
+    hr_status status = bring_back(engine, false, room_bytes, &has_moved);
+    if (has_moved)
+        spill->steps_since_return = 0;
+    return status;
+}
+
+/* ---- what leaving means for it --------------------------------------------------------------- */
+
+void hr__paged_begin_returns(hr__paged_engine *engine)
+{
+    hr__paged_spill *spill = engine->spill;
+    spill->patience = FIRST_PATIENCE;
+    spill->steps_since_return = MOST_PATIENCE;
+    spill->returned_at = -(int64_t)FIRST_EARLY_PATIENCE;
+    spill->usual_table = engine->base.table;
+    spill->due_table = *engine->base.table;
+    spill->due_table.allocate = return_and_allocate;
+}
+
+/* Coming back too early is not to happen as soon again. */
+void hr__paged_note_leaving(hr__paged_engine *engine)
+{
+    hr__paged_spill *spill = engine->spill;
+    int64_t longer = SOON * spill->early_patience;
+    longer = longer < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : longer;
+    if (engine->clock - spill->returned_at < longer)
+        wait_at_least(spill, longer);
+    spill->left_at = engine->clock;
+    spill->full_bytes = 0;
+    if (spill->steps_since_return <= spill->patience && spill->patience < MOST_PATIENCE)
+        spill->patience *= 2;
+    spill->steps_since_return = MOST_PATIENCE;
+    spill->quiet_steps = 0;
+    spill->peak_bytes = 0;
+}
