@@ -612,11 +612,15 @@ void hr_device_destroy(hr_device *device)
     end_device(device);
 }
 
+void hr__device_begin_peek(const hr_device *device)
+{
+    atomic_store(&asked, device);
+}
+
 hr_status hr__device_peek_memory(const hr_device *device, uint64_t *free_bytes,
                                  uint64_t *total_bytes)
 {
     const hr_device *expected = device;
-    atomic_store(&asked, device);
     hr_status status = ask_for_memory(device, free_bytes, total_bytes);
     if (atomic_compare_exchange_strong(&asked, &expected, NULL))
         return status;

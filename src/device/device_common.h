@@ -67,8 +67,10 @@ hr_status hr__stand_in_with_backing(const hr_device *device, const hr__backing *
 /* hr_device_table.memory_info, for one who only looks: a stand-in does not count the call, charge
  * for it or let it fail as scripted. One thread of the process at a time.
  *
- * A driver may never answer. A device that hr_device_destroy() is given meanwhile is there until it
- * has answered, and is ended then, in the thread that asked. */
+ * A driver may never answer. A device that hr_device_destroy() is given after the first of the two,
+ * which is called while it is sure to be there, stays until the driver has answered, and is ended
+ * then, in the thread that asked. */
+void hr__device_begin_peek(const hr_device *device);
 hr_status hr__device_peek_memory(const hr_device *device, uint64_t *free_bytes,
                                  uint64_t *total_bytes);
 

@@ -299,13 +299,13 @@ static const hr_device_table cuda_table = {
     .create_on_host = hr__cuda_create_on_host,
 };
 
-/* Starts the driver and finds the device. A stub library, and a driver that sees no GPU, are no
- * device; anything else that goes wrong is the driver's error. */
 const hr_device_table *hr__cuda_device_table(void)
 {
     return &cuda_table;
 }
 
+/* Starts the driver and finds the device. A stub library, and a driver that sees no GPU, are no
+ * device; anything else that goes wrong is the driver's error. */
 static hr_status find_device(hr__cuda_gpu *device)
 {
     const hr__cuda_driver *driver = device->driver;

@@ -84,6 +84,7 @@ static bool is_due(hr__device_sum *sum, uint64_t now_ns)
 static void ask_device(const hr_device *device, hr__listing_sample *sample)
 {
     all.is_asking = true;
+    hr__device_begin_peek(device); /* its pool is there: nobody has ended it yet */
     pthread_cond_broadcast(&all.looked);
     pthread_mutex_unlock(&all.lock);
     hr__listing_ask_device(device, sample);
