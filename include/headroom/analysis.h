@@ -316,9 +316,10 @@ typedef struct hr_replay_result {
     uint64_t peak_host_bytes;    /* host memory held for it, in use or ready */
     uint64_t spill_wait_ns;      /* moving it, by the measured cost of each call */
 
-    /* By how much a step takes longer, on average from the step on in which memory first left: to
-     * read and write what was spilled in it once, over the bus as measured, and `spill_wait_ns`
-     * spread over those steps. HR_UNKNOWN: no spill_bytes, or no step ended after. */
+    /* By how much a step takes longer, on average from the third step on after memory first left
+     * (from the first where there are no more: host memory is made in them): to read and write what
+     * was spilled in it, and did not come back within it, once, over the bus as measured, and to
+     * move. HR_UNKNOWN: no spill_bytes, or no step ended after. */
     uint64_t step_cost_ns;
 } hr_replay_result;
 

@@ -34,7 +34,7 @@
 #include "base/error.h"
 #include "base/host_memory.h"
 
-enum { NOBODYS_ADDRESS = 512 };
+enum { NOBODYS_ADDRESS = 512, UNSETTLED_STEPS = 2 };
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
@@ -111,7 +111,10 @@ static void note_spill(void *context, const hr_spill_report *report)
     hr_paged_stats paged = {.struct_size = sizeof paged};
     spill->has_begun = true;
     spill->wait_ns += spill->moment_ns;
-    spill->most_in_step_bytes = hr__max_u64(spill->most_in_step_bytes, report->spilled_bytes);
+    if (report->is_return) /* what comes back may have left in a step before */
+        spill->resting_bytes -= hr__min_u64(spill->resting_bytes, report->moved_bytes);
+    else
+        spill->resting_bytes += report->moved_bytes;
     if (hr_pool_get_paged_stats(player->pool, &paged) == HR_OK) /* of this engine it cannot fail */
         spill->peak_host_bytes = hr__max_u64(spill->peak_host_bytes, paged.host_handle_bytes);
 }
@@ -309,20 +312,31 @@ hr_status hr__player_trim(hr__player *player)
     return status;
 }
 
+static void count_step(hr__player_spill *spill)
+{
+    if (spill->first_steps ==
+        UNSETTLED_STEPS) /* there is another: it and those that follow count */
+        spill->sum_touched_bytes = spill->sum_wait_ns = spill->step_count = 0;
+    if (spill->first_steps <= UNSETTLED_STEPS)
+        spill->first_steps++;
+    spill->sum_touched_bytes += spill->resting_bytes;
+    spill->sum_wait_ns += spill->wait_ns - spill->step_from_ns;
+    spill->step_count++;
+}
+
 hr_status hr__player_mark_step(hr__player *player)
 {
     hr__player_spill *spill = &player->spill;
     hr_paged_stats paged = {.struct_size = sizeof paged};
     uint64_t before_ns = *player->elapsed_ns;
-    if (spill->has_begun) { /* in the step that ended, or one before */
-        spill->sum_over_step_bytes += spill->most_in_step_bytes;
-        spill->step_count++;
-    }
+    if (spill->has_begun) /* in the step that ended, or one before */
+        count_step(spill);
     HR__TRY(hr_pool_mark_step(player->pool));
     note_stall(player, *player->elapsed_ns - before_ns);
     if (spill->has_begun)
         HR__TRY(hr_pool_get_paged_stats(player->pool, &paged));
-    spill->most_in_step_bytes = paged.spilled_bytes;
+    spill->resting_bytes = paged.spilled_bytes;
+    spill->step_from_ns = spill->wait_ns;
     return HR_OK;
 }
 

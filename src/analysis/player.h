@@ -57,14 +57,19 @@ typedef struct hr__player_options {
 } hr__player_options;
 
 /* What left the device for host memory, and what steps had to do with it. A step counts from the
- * one on in which memory first left. */
+ * one on in which memory first left; once there are more, the first UNSETTLED_STEPS (player.c) no
+ * longer do: in them host memory is made, which later ones find. */
 typedef struct hr__player_spill {
-    uint64_t moment_ns;           /* of the last safe moment: when it began, then how long it was */
-    uint64_t wait_ns;             /* of all moments in which memory left or came back */
-    uint64_t peak_host_bytes;     /* host memory held for it, in use or ready */
-    uint64_t most_in_step_bytes;  /* spilled at once in the present step */
-    uint64_t sum_over_step_bytes; /* of the steps that ended, the most that was spilled in each */
-    uint64_t step_count;          /* that ended */
+    uint64_t moment_ns;         /* of the last safe moment: when it began, then how long it was */
+    uint64_t wait_ns;           /* of all moments in which memory left or came back */
+    uint64_t peak_host_bytes;   /* host memory held for it, in use or ready */
+    uint64_t resting_bytes;     /* on the host since the step began, less all that came back */
+    uint64_t step_from_ns;      /* of wait_ns: when the step began */
+    uint64_t sum_touched_bytes; /* of the steps that count: what was spilled in each and did not
+                                   come back within it */
+    uint64_t sum_wait_ns;       /* and the time of moving */
+    uint64_t step_count;        /* that count */
+    unsigned first_steps;       /* that did not settle yet */
     bool has_begun;
 } hr__player_spill;
 

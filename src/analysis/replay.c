@@ -227,8 +227,9 @@ static void note_spills(replay_call *call)
                         "%s moved live data to host memory. The replay assumes that the program "
                         "grants the moments for it (hr_safe_point). What a step costs is "
                         "computed: " HR__SPILL_COST_WORDS
-                        " over the bus of an H200, and the time of moving is "
-                        "spread over the steps of the recording; a longer run has more of them.",
+                        " over the bus of an H200, unless it came back within the step; and the "
+                        "time of moving, on average of the steps after the first two in which "
+                        "memory moved.",
                         call->results[i].policy);
         return;
     }

@@ -299,8 +299,8 @@ static void fill_spilled(const run_state *run, const hr_paged_stats *paged)
     result->peak_host_bytes = hr__max_u64(spill->peak_host_bytes, paged->host_handle_bytes);
     result->spill_wait_ns = spill->wait_ns;
     if (spill->step_count != 0)
-        result->step_cost_ns = hr__spill_touch_ns(spill->sum_over_step_bytes / spill->step_count) +
-                               spill->wait_ns / spill->step_count;
+        result->step_cost_ns = hr__spill_touch_ns(spill->sum_touched_bytes / spill->step_count) +
+                               spill->sum_wait_ns / spill->step_count;
     else if (has_steps(run) && !spill->has_begun && run->work->step_count != 0)
         result->step_cost_ns = 0;
 }

@@ -89,6 +89,21 @@ static void a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves(void *
     assert_int_equal(result.step_cost_ns, 0);
 }
 
+/* In them host memory is made, which the others find. */
+static void the_first_two_steps_do_not_count_where_there_are_more(void **state)
+{
+    (void)state;
+    make_program();
+    size_t steps[] = {3, 4, 4};
+    hr__replay_work work = {.script = hand.script, .torch_version = "2.11"};
+    work.steps = steps;
+    work.step_count = 3;
+    hr_replay_result result = run_on(&work, spilling, 100 * MIB);
+    assert_int_equal(result.spills, 1);
+    assert_true(result.spill_wait_ns > 0);
+    assert_int_equal(result.step_cost_ns, hr__spill_touch_ns(result.peak_spilled_bytes));
+}
+
 /* Of two blocks the younger leaves, and comes back once the other is gone. Where it is hot the
  * other leaves, and is freed while it is away: nothing is left to come back. */
 static void what_is_hot_stays_as_long_as_something_else_can_leave(void **state)
@@ -322,6 +337,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_leaves_the_device_and_is_counted),
         cmocka_unit_test(too_small_a_budget_is_of_no_help),
         cmocka_unit_test(a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves),
+        cmocka_unit_test(the_first_two_steps_do_not_count_where_there_are_more),
         cmocka_unit_test(what_is_hot_stays_as_long_as_something_else_can_leave),
         cmocka_unit_test(a_run_says_the_same_each_time),
         cmocka_unit_test(with_spill_a_card_may_be_smaller_than_what_is_live),
