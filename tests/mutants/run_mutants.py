@@ -5,7 +5,7 @@
 
 A verifier that finds no difference proves something only if it would have found one. Each mutant
 below is one rule of PyTorch's allocator, turned into a plausible mistake. Its file is copied, changed
-and compiled (a header: with every engine file), linked with verify_all.c and everything else as
+and compiled (a header: every engine file that sees it), linked with verify_all.c and everything else as
 built, and run over tests/data/recordings. The run fails if a mutant does not compile or survives, or if
 the engine as it is differs from a recording.
 
@@ -13,8 +13,10 @@ A name restricts the run to mutants whose rule contains it.
 """
 import argparse
 import concurrent.futures
+import functools
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -161,6 +163,23 @@ def compile_file(options, source, folder, output):
          "-c", str(source), "-o", str(output)], "it does not compile")
 
 
+@functools.lru_cache(maxsize=None)
+def included_by(path):
+    """Our own headers that a file names."""
+    return re.findall(r'^#include "(.+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def sees(options, path, header):
+    """Whether the file includes the header, itself or through others."""
+    seen, left = set(), [path]
+    while left:
+        for name in set(included_by(left.pop())) - seen:
+            seen.add(name)
+            left += [place for place in (options.source / "src" / name,
+                                         options.source / "include" / name) if place.exists()]
+    return header in seen
+
+
 def mutate(options, mutant, folder):
     """Writes the changed file and compiles what depends on it: the objects."""
     _, path, before, after = mutant
@@ -176,7 +195,7 @@ def mutate(options, mutant, folder):
         return [folder / "changed.o"]
     objects = []  # a header: found in our folder before the real one
     for source in sorted((options.source / "src/engine").rglob("*.c")):
-        if "settings" not in source.name:
+        if sees(options, source, str(below_src)):
             objects.append(folder / (source.stem + ".o"))
             compile_file(options, source, folder, objects[-1])
     return objects

@@ -244,7 +244,7 @@ class Watching(RunCase):
         self.assertIn("headroom stats 'my runs/a b.pickle'\n", result.stderr)
 
 
-# A job by a clock of its own: a step takes a second, and more where history has a price.
+# A job by a clock of its own: a step takes a tenth of a second, and more where history has a price.
 STEPS = """
 import time, torch
 now, prices = [0.0], PRICES
@@ -252,12 +252,12 @@ time.perf_counter = lambda: now[0]
 torch._C.allocate(1 << 20)
 optimizer = torch.optim.Optimizer()
 
-def train(steps, seconds=1.0):
+def train(steps, seconds=0.1):
     levels = []
     for step in range(steps):
         levels.append(torch._C.history_level)
         now[0] += seconds * (1.0 + prices[torch._C.history_level])
-        for size in (1 << 20, 1 << 21) * 2000:
+        for size in (1 << 20, 1 << 21) * 200:
             torch._C.allocate(size)
             torch._C.free(size)
         optimizer.step()
