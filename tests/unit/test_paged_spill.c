@@ -464,7 +464,7 @@ static void hot_blocks_come_back_first(void **state)
  */
 
 /* Three blocks of the step on a full device, and a fourth: the first has to leave. */
-static void fill_up(hr_test_patterns *p, hr_advice advice, hr_device_ptr others[3])
+static hr_device_ptr fill_up(hr_test_patterns *p, hr_advice advice, hr_device_ptr others[3])
 {
     open_pool(p, "headroom", 64 * MIB, 64 * MIB);
     mark_steps(p, 2);
@@ -478,6 +478,17 @@ static void fill_up(hr_test_patterns *p, hr_advice advice, hr_device_ptr others[
     for (int i = 0; i < 2; i++)
         hr_test_ok(&p->t, hr_pool_unpin(p->t.pool, others[i]));
     assert_true(is_on_host(p, first));
+    return first;
+}
+
+/* Requests that are hits, without the fixture's looks: there are many. */
+static void pass_time(hr_test_patterns *p, int requests)
+{
+    for (int i = 0; i < requests; i++) {
+        hr_device_ptr block = HR_NULL;
+        assert_int_equal(hr_alloc(p->t.pool, 1000, 0, &block), HR_OK);
+        assert_int_equal(hr_free(p->t.pool, block), HR_OK);
+    }
 }
 
 static void what_belongs_to_the_step_comes_back_as_soon_as_there_is_room(void **state)
@@ -568,6 +579,45 @@ static void without_a_safe_point_the_request_is_served_all_the_same(void **state
     p.refuses = false;
     for (int i = 0; i < 400; i++)
         hr_test_let_go(&p, hold(&p, 1000));
+    assert_int_equal(spilled_bytes(&p), 0);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
+/* There was room, and then nothing that wants it. */
+static void what_is_freed_before_it_comes_back_costs_no_moment(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_device_ptr others[3];
+    hr_device_ptr first = fill_up(&p, HR_ADVISE_NORMAL, others);
+    hr_test_let_go(&p, others[1]);
+    hr_test_let_go(&p, others[2]);
+    hr_test_let_go(&p, first);
+    assert_int_equal(spilled_bytes(&p), 0);
+    unsigned asked = p.asked;
+    pass_time(&p, 3);
+    assert_int_equal(p.asked, asked);
+    hr_test_patterns_close(&p);
+}
+
+/* It cannot come back until others are done with it: that is looked for ever more seldom, since
+ * each look stops the program. */
+static void what_is_pinned_on_the_host_is_asked_for_ever_more_seldom(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_device_ptr others[3];
+    hr_device_ptr first = fill_up(&p, HR_ADVISE_NORMAL, others);
+    hr_test_ok(&p.t, hr_pool_pin(p.t.pool, first));
+    hr_test_let_go(&p, others[1]);
+    hr_test_let_go(&p, others[2]);
+    unsigned asked = p.asked;
+    pass_time(&p, 4000);
+    assert_in_range(p.asked - asked, 2, 8);
+    assert_true(spilled_bytes(&p) > 0);
+    hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, first));
+    pass_time(&p, 8000);
     assert_int_equal(spilled_bytes(&p), 0);
     assert_nothing_is_lost(&p);
     hr_test_patterns_close(&p);
@@ -782,6 +832,8 @@ int main(void)
         cmocka_unit_test(what_is_cold_or_settled_stays_on_the_host_within_a_step),
         cmocka_unit_test(coming_back_between_two_peaks_is_given_up),
         cmocka_unit_test(without_a_safe_point_the_request_is_served_all_the_same),
+        cmocka_unit_test(what_is_freed_before_it_comes_back_costs_no_moment),
+        cmocka_unit_test(what_is_pinned_on_the_host_is_asked_for_ever_more_seldom),
         cmocka_unit_test(on_a_simulated_device_it_costs_what_was_measured),
         cmocka_unit_test(what_would_leave_next_is_made_ahead_once_memory_is_short),
         cmocka_unit_test(a_host_that_gives_nothing_means_an_ordinary_out_of_memory),

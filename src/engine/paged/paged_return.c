@@ -125,6 +125,18 @@ static hr_status return_at_safe_point(hr__paged_engine *engine, bool is_early, u
     return status;
 }
 
+/* How much could come back within the step; 0: not all that should, or nothing has to. */
+static uint64_t early_room_bytes(hr__paged_engine *engine)
+{
+    hr__paged_spill *spill = engine->spill;
+    uint64_t live_bytes = hr__paged_live_bytes(engine), spilled_bytes = engine->stats.spilled_bytes;
+    spill->full_bytes = hr__max_u64(spill->full_bytes, hr__paged_on_device_bytes(engine));
+    uint64_t needed_bytes = live_bytes > spilled_bytes ? live_bytes - spilled_bytes : 0;
+    needed_bytes += hr__max_u64(spill->full_bytes / SPARE_PARTS, engine->unit_bytes);
+    bool is_enough = spill->full_bytes >= needed_bytes + spill->early_bytes;
+    return spill->early_bytes != 0 && is_enough ? spill->full_bytes - needed_bytes : 0;
+}
+
 /* `*has_moved`: something has come back. */
 static hr_status bring_back(hr__paged_engine *engine, bool is_early, uint64_t room_bytes,
                             bool *has_moved)
@@ -132,7 +144,9 @@ static hr_status bring_back(hr__paged_engine *engine, bool is_early, uint64_t ro
     hr__spill_move move = {.report.is_return = true, .start_ns = hr__clock_monotonic_ns()};
     hr_status status = HR_OK;
     bool is_safe = hr__paged_begin_moment(engine);
-    if (is_safe && engine->failure == NULL)
+    if (is_early) /* others had the lock */
+        room_bytes = early_room_bytes(engine);
+    if (is_safe && engine->failure == NULL && room_bytes != 0)
         status = return_at_safe_point(engine, is_early, room_bytes, &move);
     *has_moved = move.report.moved_handles != 0;
     engine->stats.returns += (uint64_t)*has_moved;
@@ -154,18 +168,6 @@ void hr__paged_want_no_more(hr__paged_engine *engine, hr__paged_handle *handle)
     handle->is_wanted_early = false;
 }
 
-/* How much could come back within the step; 0: not all that should. */
-static uint64_t early_room_bytes(hr__paged_engine *engine)
-{
-    hr__paged_spill *spill = engine->spill;
-    uint64_t live_bytes = hr__paged_live_bytes(engine), spilled_bytes = engine->stats.spilled_bytes;
-    spill->full_bytes = hr__max_u64(spill->full_bytes, hr__paged_on_device_bytes(engine));
-    uint64_t needed_bytes = live_bytes > spilled_bytes ? live_bytes - spilled_bytes : 0;
-    needed_bytes += hr__max_u64(spill->full_bytes / SPARE_PARTS, engine->unit_bytes);
-    return spill->full_bytes >= needed_bytes + spill->early_bytes ? spill->full_bytes - needed_bytes
-                                                                  : 0;
-}
-
 void hr__paged_look_for_room(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
@@ -174,25 +176,26 @@ void hr__paged_look_for_room(hr__paged_engine *engine)
         engine->base.table = &spill->due_table;
 }
 
-static void wait_at_least(hr__paged_spill *spill, int64_t requests)
+static void wait_longer(hr__paged_spill *spill)
 {
-    if (spill->early_patience < requests)
-        spill->early_patience = requests < MOST_EARLY_PATIENCE ? requests : MOST_EARLY_PATIENCE;
+    int64_t longer = 2 * spill->early_patience;
+    longer = longer < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : longer;
+    spill->early_patience = longer < MOST_EARLY_PATIENCE ? longer : MOST_EARLY_PATIENCE;
 }
 
-/* Where no moment is safe, or memory is missing for it, it is tried again later. */
+/* Where no moment is safe, or memory is missing for it, or what is to come back is pinned, it is
+ * tried again later, and ever later: each time the program stops for it. */
 static hr_status return_early(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
-    uint64_t room_bytes = early_room_bytes(engine);
     bool has_moved = false;
-    if (room_bytes == 0)
+    if (early_room_bytes(engine) == 0)
         return HR_OK;
-    hr_status status = bring_back(engine, true, room_bytes, &has_moved);
+    hr_status status = bring_back(engine, true, 0, &has_moved);
     spill->returned_at = engine->clock;
-    if (!has_moved) {
+    if (!has_moved && spill->early_bytes != 0) {
         spill->left_at = engine->clock;
-        wait_at_least(spill, FIRST_EARLY_PATIENCE);
+        wait_longer(spill);
     }
     return status == HR_ERR_DEVICE ? status : HR_OK;
 }
@@ -272,10 +275,10 @@ void hr__paged_begin_returns(hr__paged_engine *engine)
 void hr__paged_note_leaving(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
-    int64_t longer = SOON * spill->early_patience;
-    longer = longer < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : longer;
-    if (engine->clock - spill->returned_at < longer)
-        wait_at_least(spill, longer);
+    int64_t soon = SOON * spill->early_patience;
+    soon = soon < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : soon;
+    if (engine->clock - spill->returned_at < soon)
+        wait_longer(spill);
     spill->left_at = engine->clock;
     spill->full_bytes = 0;
     if (spill->steps_since_return <= spill->patience && spill->patience < MOST_PATIENCE)
