@@ -623,6 +623,60 @@ static void what_is_pinned_on_the_host_is_asked_for_ever_more_seldom(void **stat
     hr_test_patterns_close(&p);
 }
 
+static hr_device_ptr freed_meanwhile;
+
+/* Another thread gives memory back, and its request is the first to have its moment. */
+static void return_before_it(hr_test_patterns *p)
+{
+    p->when_asked = NULL;
+    hr_test_let_go(p, freed_meanwhile);
+    hold(p, 1000);
+    assert_int_equal(spilled_bytes(p), 0);
+}
+
+static void two_that_return_at_once_do_it_once(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_device_ptr others[3];
+    fill_up(&p, HR_ADVISE_NORMAL, others);
+    unsigned asked = p.asked;
+    hr_test_let_go(&p, others[1]);
+    hr_test_let_go(&p, others[2]);
+    freed_meanwhile = others[0];
+    p.when_asked = return_before_it;
+    hold(&p, 1000);
+    assert_int_equal(p.asked - asked, 2);
+    assert_int_equal(hr_test_paged_stats(&p).returns, 1);
+    pass_time(&p, 100);
+    assert_int_equal(p.asked - asked, 2);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
+static void take_the_room(hr_test_patterns *p)
+{
+    p->when_asked = NULL;
+    hold(p, 30 * MIB);
+}
+
+static void room_that_others_took_meanwhile_is_left_to_them(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_device_ptr others[3];
+    fill_up(&p, HR_ADVISE_NORMAL, others);
+    uint64_t out_bytes = spilled_bytes(&p);
+    hr_test_let_go(&p, others[1]);
+    hr_test_let_go(&p, others[2]);
+    p.when_asked = take_the_room;
+    hold(&p, 1000);
+    assert_int_equal(spilled_bytes(&p), out_bytes);
+    assert_int_equal(hr_test_paged_stats(&p).returns, 0);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
 /* ---- the simulated device, and making ahead -------------------------------------------------- */
 
 /* Where replay looks: it leaves and comes back as on any other, and takes the time it takes. */
@@ -834,6 +888,8 @@ int main(void)
         cmocka_unit_test(without_a_safe_point_the_request_is_served_all_the_same),
         cmocka_unit_test(what_is_freed_before_it_comes_back_costs_no_moment),
         cmocka_unit_test(what_is_pinned_on_the_host_is_asked_for_ever_more_seldom),
+        cmocka_unit_test(two_that_return_at_once_do_it_once),
+        cmocka_unit_test(room_that_others_took_meanwhile_is_left_to_them),
         cmocka_unit_test(on_a_simulated_device_it_costs_what_was_measured),
         cmocka_unit_test(what_would_leave_next_is_made_ahead_once_memory_is_short),
         cmocka_unit_test(a_host_that_gives_nothing_means_an_ordinary_out_of_memory),
