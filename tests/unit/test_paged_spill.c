@@ -562,6 +562,74 @@ static void coming_back_between_two_peaks_is_given_up(void **state)
     hr_test_patterns_close(&p);
 }
 
+/* A block that is hot and peaks that need its room, so many requests apart. */
+static hr_device_ptr open_with_hot(hr_test_patterns *p)
+{
+    open_pool(p, "headroom", 16 * MIB, 16 * MIB);
+    p->is_sparse = true;
+    hr_device_ptr hot = hold(p, 8 * MIB);
+    hr_test_ok(&p->t, hr_advise(p->t.pool, hot, HR_ADVISE_HOT));
+    return hot;
+}
+
+static void peak_and_pass_time(hr_test_patterns *p, int requests)
+{
+    hr_device_ptr peak = HR_NULL;
+    assert_int_equal(hr_alloc(p->t.pool, 12 * MIB, 0, &peak), HR_OK);
+    assert_int_equal(hr_free(p->t.pool, peak), HR_OK);
+    pass_time(p, requests);
+}
+
+/* How often a hundred peaks let it come back, in steps of `peaks`; 0: no steps are marked. */
+static uint64_t returns_with(int requests, int peaks)
+{
+    enum { ALL = 100 };
+    hr_test_patterns p;
+    (void)open_with_hot(&p);
+    for (int i = 1; i <= ALL; i++) {
+        peak_and_pass_time(&p, requests);
+        if (peaks != 0 && i % peaks == 0)
+            mark_steps(&p, 1);
+    }
+    uint64_t returns = hr_test_paged_stats(&p).returns;
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+    return returns;
+}
+
+/* Moving it there and back is worth some hundred requests, and not more than a few times a step. */
+static void how_soon_is_too_early_goes_by_the_step(void **state)
+{
+    (void)state;
+    assert_in_range(returns_with(120, 0), 1, 10);
+    assert_int_equal(returns_with(400, 0), 100);
+    assert_in_range(returns_with(120, 25), 1, 15);  /* layers */
+    assert_in_range(returns_with(120, 5), 90, 100); /* parts of a batch; two steps have to tell */
+    assert_in_range(returns_with(120, 1), 90, 100);
+}
+
+/* Then it has to leave but once a step, and is to be there again for most of it. */
+static void patience_is_forgotten_when_the_program_is_calmer(void **state)
+{
+    enum { UNQUIET = 200, STEPS = 80, HALF = 300 };
+    (void)state;
+    hr_test_patterns p;
+    (void)open_with_hot(&p);
+    mark_steps(&p, 2);
+    for (int i = 0; i < UNQUIET; i++)
+        peak_and_pass_time(&p, 10);
+    assert_true(spilled_bytes(&p) > 0);
+    for (int i = 0; i < STEPS; i++) {
+        peak_and_pass_time(&p, HALF);
+        if (i >= STEPS - 5)
+            assert_int_equal(spilled_bytes(&p), 0);
+        pass_time(&p, HALF);
+        mark_steps(&p, 1);
+    }
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
 static void without_a_safe_point_the_request_is_served_all_the_same(void **state)
 {
     (void)state;
@@ -888,6 +956,8 @@ int main(void)
         cmocka_unit_test(without_a_safe_point_the_request_is_served_all_the_same),
         cmocka_unit_test(what_is_freed_before_it_comes_back_costs_no_moment),
         cmocka_unit_test(what_is_pinned_on_the_host_is_asked_for_ever_more_seldom),
+        cmocka_unit_test(how_soon_is_too_early_goes_by_the_step),
+        cmocka_unit_test(patience_is_forgotten_when_the_program_is_calmer),
         cmocka_unit_test(two_that_return_at_once_do_it_once),
         cmocka_unit_test(room_that_others_took_meanwhile_is_left_to_them),
         cmocka_unit_test(on_a_simulated_device_it_costs_what_was_measured),

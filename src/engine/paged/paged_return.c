@@ -11,8 +11,10 @@
  * back, so that requests have nothing to ask while there is nothing to do.
  *
  * If memory leaves again soon after, that was too early: a forward pass whose temporaries come and
- * go. Then, from the time when memory leaves, ever more requests have to pass before it comes back;
- * each step that ends takes a part off.
+ * go. Then, from the time when memory leaves, ever more requests have to pass before it comes back.
+ * After FORGET_STEPS steps all of that is forgotten, and learned anew if it is still so. Not bit by
+ * bit: what comes back almost a step late is bound to leave again soon after, which would teach the
+ * same once more.
  *
  * **By steps**, which the program marks, all the rest: an optimizer's state is best left where it
  * is while memory is short. It comes back when
@@ -37,8 +39,12 @@ enum {
     MOST_PATIENCE = 64,
     FIRST_EARLY_PATIENCE = 64, /* requests, once a return was too early */
     MOST_EARLY_PATIENCE = 1 << 20,
-    SOON = 2, /* times as many requests: memory that leaves again by then came back too early */
-    CALMER_PARTS = 8, /* of the patience: forgotten at each step */
+    /* Memory that leaves again by then came back too early: the two ways take as long as some
+     * hundred requests. */
+    SOON_PARTS = 16,     /* of a step's requests; so no step sees more than as many returns */
+    LEAST_SOON = 64,     /* or a quarter of a step that is shorter than four of these */
+    SOON_REQUESTS = 256, /* where no steps are marked */
+    FORGET_STEPS = 64,   /* since patience last grew: it is gone */
 };
 
 /* ---- coming back ----------------------------------------------------------------------------- */
@@ -181,6 +187,7 @@ static void wait_longer(hr__paged_spill *spill)
     int64_t longer = 2 * spill->early_patience;
     longer = longer < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : longer;
     spill->early_patience = longer < MOST_EARLY_PATIENCE ? longer : MOST_EARLY_PATIENCE;
+    spill->steps_since_longer = 0;
 }
 
 /* Where no moment is safe, or memory is missing for it, or what is to come back is pinned, it is
@@ -241,7 +248,8 @@ hr_status hr__paged_mark_step(hr__engine *base)
     engine->call++;
     spill->clock.now = engine->clock;
     hr__spill_mark(&spill->clock);
-    spill->early_patience -= spill->early_patience / CALMER_PARTS;
+    if (++spill->steps_since_longer >= FORGET_STEPS || spill->clock.mark_count == 2)
+        spill->early_patience = 0; /* the second step is the first to have a length to go by */
     if (spill->steps_since_return < MOST_PATIENCE)
         spill->steps_since_return++;
     if (spill->handle_count == 0 || ++spill->quiet_steps < spill->patience)
@@ -265,19 +273,29 @@ void hr__paged_begin_returns(hr__paged_engine *engine)
     hr__paged_spill *spill = engine->spill;
     spill->patience = FIRST_PATIENCE;
     spill->steps_since_return = MOST_PATIENCE;
-    spill->returned_at = -(int64_t)FIRST_EARLY_PATIENCE;
+    spill->returned_at = -(int64_t)MOST_EARLY_PATIENCE;
     spill->usual_table = engine->base.table;
     spill->due_table = *engine->base.table;
     spill->due_table.allocate = return_and_allocate;
+}
+
+/* In requests. The step under way may be longer than the last. */
+static int64_t soon(const hr__spill_clock *clock, int64_t now)
+{
+    if (clock->mark_count < 2)
+        return SOON_REQUESTS;
+    int64_t last = clock->marks[0] - clock->marks[1], step = now - clock->marks[0];
+    step = step < last ? last : step;
+    int64_t part = step / SOON_PARTS;
+    int64_t least = step < 4 * LEAST_SOON ? step / 4 : LEAST_SOON;
+    return part < least ? least : part;
 }
 
 /* Coming back too early is not to happen as soon again. */
 void hr__paged_note_leaving(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
-    int64_t soon = SOON * spill->early_patience;
-    soon = soon < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : soon;
-    if (engine->clock - spill->returned_at < soon)
+    if (engine->clock - spill->returned_at < soon(&spill->clock, engine->clock))
         wait_longer(spill);
     spill->left_at = engine->clock;
     spill->full_bytes = 0;
