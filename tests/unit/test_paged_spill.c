@@ -691,6 +691,25 @@ static void what_is_pinned_on_the_host_is_asked_for_ever_more_seldom(void **stat
     hr_test_patterns_close(&p);
 }
 
+/* Everything but a request is as ever; a fixture that closes ends the pool without one. */
+static void what_is_due_may_wait_for_ever(void **state)
+{
+    (void)state;
+    hr_test_patterns p;
+    hr_device_ptr others[3];
+    fill_up(&p, HR_ADVISE_NORMAL, others);
+    uint64_t out_bytes = spilled_bytes(&p);
+    hr_test_let_go(&p, others[1]);
+    hr_test_let_go(&p, others[2]);
+    hr_test_ok(&p.t, hr_pool_trim(p.t.pool));
+    hr_test_ok(&p.t, hr_pool_pin(p.t.pool, others[0]));
+    hr_test_ok(&p.t, hr_pool_unpin(p.t.pool, others[0]));
+    hr_test_ok(&p.t, hr_pool_set_fraction(p.t.pool, 0.9));
+    assert_int_equal(spilled_bytes(&p), out_bytes);
+    assert_nothing_is_lost(&p);
+    hr_test_patterns_close(&p);
+}
+
 static hr_device_ptr freed_meanwhile;
 
 /* Another thread gives memory back, and its request is the first to have its moment. */
@@ -958,6 +977,7 @@ int main(void)
         cmocka_unit_test(what_is_pinned_on_the_host_is_asked_for_ever_more_seldom),
         cmocka_unit_test(how_soon_is_too_early_goes_by_the_step),
         cmocka_unit_test(patience_is_forgotten_when_the_program_is_calmer),
+        cmocka_unit_test(what_is_due_may_wait_for_ever),
         cmocka_unit_test(two_that_return_at_once_do_it_once),
         cmocka_unit_test(room_that_others_took_meanwhile_is_left_to_them),
         cmocka_unit_test(on_a_simulated_device_it_costs_what_was_measured),
