@@ -14,7 +14,7 @@
 
 #define MIB HR_TEST_MIB
 
-enum { PATIENCE = 4 }; /* of paged_spill.c */
+enum { PATIENCE = 4 }; /* of paged_return.c */
 
 static void open_pool(hr_test_patterns *p, const char *engine, uint64_t capacity_bytes,
                       uint64_t spill_bytes)
