@@ -6,8 +6,8 @@
  * many may have at once; a safe point is to have it alone. So nobody touches a block while it
  * moves, as a program has to promise, and everybody touches all of theirs in between.
  *
- * Busy times, when all take more, and calm ones, when they give back and steps end, take turns: the
- * first make memory leave, the second let it come back.
+ * Busy times, when all take more, and calm ones, when they take little and steps end, take turns:
+ * the first make memory leave, the second let it come back, by steps and within them.
  *
  * stress_run.h says how to repeat a run, and how to make it longer. */
 #include "headroom/headroom.h"
@@ -24,7 +24,7 @@
 #include "support/pool_fixture.h"
 #include "support/stress_run.h"
 
-enum { THREADS = 8, STREAMS = 4, MOST_LIVE = 24, ROUNDS = 600, CHECK_EVERY = 50, SEASON = 1200 };
+enum { THREADS = 8, STREAMS = 4, MOST_LIVE = 24, ROUNDS = 600, CHECK_EVERY = 50, SEASON = 300 };
 
 #define PAGE 4096
 #define MOST_LIVE_BYTES (9 * HR_TEST_MIB) /* of one thread, before it asks again */
@@ -43,6 +43,7 @@ typedef struct shared {
     bool injects;                /* failures */
     pthread_rwlock_t touching;   /* many may touch blocks; a safe point is alone */
     _Atomic uint64_t operations; /* of all threads */
+    _Atomic uint64_t early;      /* returns within a step: by requests */
     _Atomic int is_over;         /* some thread found a fault: all stop */
     char fault[400];             /* of the first */
     pthread_mutex_t fault_lock;
@@ -86,6 +87,15 @@ static void leave(void *context)
 {
     shared *all = context;
     (void)pthread_rwlock_unlock(&all->touching);
+}
+
+static _Thread_local bool is_requesting;
+
+static void listen(void *context, const hr_spill_report *report)
+{
+    shared *all = context;
+    if (report->is_return && is_requesting)
+        atomic_fetch_add_explicit(&all->early, 1, memory_order_relaxed);
 }
 
 /* ---- random numbers and patterns ------------------------------------------------------------- */
@@ -132,14 +142,21 @@ static bool is_expected(const worker *self, hr_status status)
            (self->all->injects && (status == HR_ERR_DEVICE || status == HR_ERR_HOST_MEMORY));
 }
 
+static bool is_calm(const worker *self)
+{
+    return atomic_load_explicit(&self->all->operations, memory_order_relaxed) / SEASON % 2 == 1;
+}
+
 static void allocate(worker *self)
 {
     if (self->live_count == MOST_LIVE || self->live_bytes > MOST_LIVE_BYTES)
         return;
-    uint64_t least = UINT64_C(1) << (12 + dice(self, 10)); /* sizes up to 4 MiB */
+    uint64_t least = UINT64_C(1) << (12 + dice(self, is_calm(self) ? 4 : 10)); /* to 4 MiB */
     live_block block = {.size_bytes = least + dice(self, least) + 1, .key = dice(self, UINT64_MAX)};
+    is_requesting = true;
     hr_status status =
         hr_alloc(self->all->t.pool, block.size_bytes, dice(self, STREAMS), &block.address);
+    is_requesting = false;
     EXPECT(self, is_expected(self, status));
     self->refused_count += status != HR_OK;
     if (status != HR_OK)
@@ -159,11 +176,6 @@ static void let_go(worker *self, size_t which)
     EXPECT(self, is_expected(self, hr_free(self->all->t.pool, block.address)));
 }
 
-static bool is_calm(const worker *self)
-{
-    return atomic_load_explicit(&self->all->operations, memory_order_relaxed) / SEASON % 2 == 1;
-}
-
 /* One at a time, and far enough apart that undoing what one of them broke does not fail as well:
  * then the pool would say so, and serve no more. */
 static void order_failure(worker *self)
@@ -181,7 +193,7 @@ static void order_failure(worker *self)
 static void do_something(worker *self)
 {
     hr_pool *pool = self->all->t.pool;
-    uint64_t what = dice(self, 1000), takes = is_calm(self) ? 150 : 500;
+    uint64_t what = dice(self, 1000), takes = is_calm(self) ? 400 : 500;
     live_block *one = self->live_count > 0 ? &self->live[dice(self, self->live_count)] : NULL;
     if (what < takes)
         allocate(self);
@@ -234,7 +246,8 @@ static void let_go_of_all(worker *self)
         let_go(self, 0);
 }
 
-/* Whatever chance did before: at the end a block leaves, and comes back. */
+/* Whatever chance did before: at the end a block leaves, and comes back; by steps first, and then,
+ * since it is hot, by a request, however patient chance has made them. */
 static void leave_and_return(shared *all, worker *workers)
 {
     hr_device_ptr large = HR_NULL;
@@ -255,6 +268,15 @@ static void leave_and_return(shared *all, worker *workers)
     for (int step = 0; step < 200 && paged_stats(all).returns == 0; step++)
         hr_test_ok(&all->t, hr_pool_mark_step(all->t.pool));
     assert_true(paged_stats(all).returns > 0);
+    hr_test_ok(&all->t, hr_advise(all->t.pool, kept->address, HR_ADVISE_HOT));
+    hr_test_ok(&all->t, hr_alloc(all->t.pool, CAPACITY_BYTES * 3 / 4, 0, &large));
+    assert_true(paged_stats(all).spilled_bytes > 0);
+    hr_test_ok(&all->t, hr_free(all->t.pool, large));
+    for (int i = 0; i < 1 << 21 && paged_stats(all).spilled_bytes != 0; i++) {
+        assert_int_equal(hr_alloc(all->t.pool, PAGE, 0, &large), HR_OK);
+        assert_int_equal(hr_free(all->t.pool, large), HR_OK);
+    }
+    assert_int_equal(paged_stats(all).spilled_bytes, 0);
     let_go_of_all(&workers[1]);
 }
 
@@ -270,10 +292,11 @@ static void finish(shared *all, worker *workers)
         refused += workers[i].refused_count;
     }
     hr_paged_stats paged = paged_stats(all);
-    print_message("%" PRIu64 " served, %" PRIu64 " refused; %" PRIu64 " spills of %" PRIu64
-                  " MiB, %" PRIu64 " returns of %" PRIu64 " MiB, %" PRIu64 " failed on the host\n",
-                  served, refused, paged.spills, paged.all_spilled_bytes / HR_TEST_MIB,
-                  paged.returns, paged.returned_bytes / HR_TEST_MIB, paged.failed_host_creations);
+    print_message(
+        "%" PRIu64 " served, %" PRIu64 " refused; %" PRIu64 " spills of %" PRIu64 " MiB, %" PRIu64
+        " returns of %" PRIu64 " MiB, %" PRIu64 " within a step, %" PRIu64 " failed on the host\n",
+        served, refused, paged.spills, paged.all_spilled_bytes / HR_TEST_MIB, paged.returns,
+        paged.returned_bytes / HR_TEST_MIB, atomic_load(&all->early), paged.failed_host_creations);
     assert_true(served > 4 * refused);
     hr_test_trim(&all->t);
     hr_pool_stats stats = hr_test_stats(&all->t);
@@ -299,6 +322,7 @@ static void run_threads(const char *engine, bool injects)
                                                     .idle_floor_bytes = 2 * HR_TEST_MIB,
                                                     .safe_point = {enter, leave, &all},
                                                     .spill_bytes = SPILL_BYTES,
+                                                    .spill_listener = {&all, listen},
                                                     .spill_ahead_bytes = SPILL_BYTES / 4,
                                                     .on_host = true});
     hr_test_ok(&all.t, hr_pool_set_sink(all.t.pool, NULL));

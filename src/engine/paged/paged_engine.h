@@ -22,7 +22,8 @@
  *   paged_arenas.c      reservations of addresses
  *   paged_copy.c        when live data goes to other pages, and which; paged_evacuate.c: how
  *   paged_share.c       pages in use at several addresses
- *   paged_spill.c       when live memory leaves the device, and comes back, and which
+ *   paged_spill.c       when live memory leaves the device, and which
+ *   paged_return.c      when it comes back
  *   paged_swap.c        one handle, whose pages are exchanged under its address
  *   paged_on_host.c     what it means that a handle is in host memory; frees there
  *   host_stock.c        handles in host memory, made ahead and kept

@@ -11,8 +11,10 @@
  * back, so that requests have nothing to ask while there is nothing to do.
  *
  * If memory leaves again soon after, that was too early: a forward pass whose temporaries come and
- * go. Then, from the time when memory leaves, ever more requests have to pass before it comes back;
- * each step that ends takes a part off.
+ * go. Then, from the time when memory leaves, ever more requests have to pass before it comes back.
+ * After FORGET_STEPS steps all of that is forgotten, and learned anew if it is still so. Not bit by
+ * bit: what comes back almost a step late is bound to leave again soon after, which would teach the
+ * same once more.
  *
  * **By steps**, which the program marks, all the rest: an optimizer's state is best left where it
  * is while memory is short. It comes back when
@@ -37,8 +39,12 @@ enum {
     MOST_PATIENCE = 64,
     FIRST_EARLY_PATIENCE = 64, /* requests, once a return was too early */
     MOST_EARLY_PATIENCE = 1 << 20,
-    SOON = 2, /* times as many requests: memory that leaves again by then came back too early */
-    CALMER_PARTS = 8, /* of the patience: forgotten at each step */
+    /* Memory that leaves again by then came back too early: the two ways take as long as some
+     * hundred requests. */
+    SOON_PARTS = 16,     /* of a step's requests; so no step sees more than as many returns */
+    LEAST_SOON = 64,     /* or a quarter of a step that is shorter than four of these */
+    SOON_REQUESTS = 256, /* where no steps are marked */
+    FORGET_STEPS = 64,   /* since patience last grew: it is gone */
 };
 
 /* ---- coming back ----------------------------------------------------------------------------- */
@@ -125,6 +131,18 @@ static hr_status return_at_safe_point(hr__paged_engine *engine, bool is_early, u
     return status;
 }
 
+/* How much could come back within the step; 0: not all that should, or nothing has to. */
+static uint64_t early_room_bytes(hr__paged_engine *engine)
+{
+    hr__paged_spill *spill = engine->spill;
+    uint64_t live_bytes = hr__paged_live_bytes(engine), spilled_bytes = engine->stats.spilled_bytes;
+    spill->full_bytes = hr__max_u64(spill->full_bytes, hr__paged_on_device_bytes(engine));
+    uint64_t needed_bytes = live_bytes > spilled_bytes ? live_bytes - spilled_bytes : 0;
+    needed_bytes += hr__max_u64(spill->full_bytes / SPARE_PARTS, engine->unit_bytes);
+    bool is_enough = spill->full_bytes >= needed_bytes + spill->early_bytes;
+    return spill->early_bytes != 0 && is_enough ? spill->full_bytes - needed_bytes : 0;
+}
+
 /* `*has_moved`: something has come back. */
 static hr_status bring_back(hr__paged_engine *engine, bool is_early, uint64_t room_bytes,
                             bool *has_moved)
@@ -132,7 +150,9 @@ static hr_status bring_back(hr__paged_engine *engine, bool is_early, uint64_t ro
     hr__spill_move move = {.report.is_return = true, .start_ns = hr__clock_monotonic_ns()};
     hr_status status = HR_OK;
     bool is_safe = hr__paged_begin_moment(engine);
-    if (is_safe && engine->failure == NULL)
+    if (is_early) /* others had the lock */
+        room_bytes = early_room_bytes(engine);
+    if (is_safe && engine->failure == NULL && room_bytes != 0)
         status = return_at_safe_point(engine, is_early, room_bytes, &move);
     *has_moved = move.report.moved_handles != 0;
     engine->stats.returns += (uint64_t)*has_moved;
@@ -154,18 +174,6 @@ void hr__paged_want_no_more(hr__paged_engine *engine, hr__paged_handle *handle)
     handle->is_wanted_early = false;
 }
 
-/* How much could come back within the step; 0: not all that should. */
-static uint64_t early_room_bytes(hr__paged_engine *engine)
-{
-    hr__paged_spill *spill = engine->spill;
-    uint64_t live_bytes = hr__paged_live_bytes(engine), spilled_bytes = engine->stats.spilled_bytes;
-    spill->full_bytes = hr__max_u64(spill->full_bytes, hr__paged_on_device_bytes(engine));
-    uint64_t needed_bytes = live_bytes > spilled_bytes ? live_bytes - spilled_bytes : 0;
-    needed_bytes += hr__max_u64(spill->full_bytes / SPARE_PARTS, engine->unit_bytes);
-    return spill->full_bytes >= needed_bytes + spill->early_bytes ? spill->full_bytes - needed_bytes
-                                                                  : 0;
-}
-
 void hr__paged_look_for_room(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
@@ -174,25 +182,27 @@ void hr__paged_look_for_room(hr__paged_engine *engine)
         engine->base.table = &spill->due_table;
 }
 
-static void wait_at_least(hr__paged_spill *spill, int64_t requests)
+static void wait_longer(hr__paged_spill *spill)
 {
-    if (spill->early_patience < requests)
-        spill->early_patience = requests < MOST_EARLY_PATIENCE ? requests : MOST_EARLY_PATIENCE;
+    int64_t longer = 2 * spill->early_patience;
+    longer = longer < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : longer;
+    spill->early_patience = longer < MOST_EARLY_PATIENCE ? longer : MOST_EARLY_PATIENCE;
+    spill->steps_since_longer = 0;
 }
 
-/* Where no moment is safe, or memory is missing for it, it is tried again later. */
+/* Where no moment is safe, or memory is missing for it, or what is to come back is pinned, it is
+ * tried again later, and ever later: each time the program stops for it. */
 static hr_status return_early(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
-    uint64_t room_bytes = early_room_bytes(engine);
     bool has_moved = false;
-    if (room_bytes == 0)
+    if (early_room_bytes(engine) == 0)
         return HR_OK;
-    hr_status status = bring_back(engine, true, room_bytes, &has_moved);
+    hr_status status = bring_back(engine, true, 0, &has_moved);
     spill->returned_at = engine->clock;
-    if (!has_moved) {
+    if (!has_moved && spill->early_bytes != 0) {
         spill->left_at = engine->clock;
-        wait_at_least(spill, FIRST_EARLY_PATIENCE);
+        wait_longer(spill);
     }
     return status == HR_ERR_DEVICE ? status : HR_OK;
 }
@@ -238,7 +248,8 @@ hr_status hr__paged_mark_step(hr__engine *base)
     engine->call++;
     spill->clock.now = engine->clock;
     hr__spill_mark(&spill->clock);
-    spill->early_patience -= spill->early_patience / CALMER_PARTS;
+    if (++spill->steps_since_longer >= FORGET_STEPS || spill->clock.mark_count == 2)
+        spill->early_patience = 0; /* the second step is the first to have a length to go by */
     if (spill->steps_since_return < MOST_PATIENCE)
         spill->steps_since_return++;
     if (spill->handle_count == 0 || ++spill->quiet_steps < spill->patience)
@@ -262,20 +273,30 @@ void hr__paged_begin_returns(hr__paged_engine *engine)
     hr__paged_spill *spill = engine->spill;
     spill->patience = FIRST_PATIENCE;
     spill->steps_since_return = MOST_PATIENCE;
-    spill->returned_at = -(int64_t)FIRST_EARLY_PATIENCE;
+    spill->returned_at = -(int64_t)MOST_EARLY_PATIENCE;
     spill->usual_table = engine->base.table;
     spill->due_table = *engine->base.table;
     spill->due_table.allocate = return_and_allocate;
+}
+
+/* In requests. The step under way may be longer than the last. */
+static int64_t soon(const hr__spill_clock *clock, int64_t now)
+{
+    if (clock->mark_count < 2)
+        return SOON_REQUESTS;
+    int64_t last = clock->marks[0] - clock->marks[1], step = now - clock->marks[0];
+    step = step < last ? last : step;
+    int64_t part = step / SOON_PARTS;
+    int64_t least = step < 4 * LEAST_SOON ? step / 4 : LEAST_SOON;
+    return part < least ? least : part;
 }
 
 /* Coming back too early is not to happen as soon again. */
 void hr__paged_note_leaving(hr__paged_engine *engine)
 {
     hr__paged_spill *spill = engine->spill;
-    int64_t longer = SOON * spill->early_patience;
-    longer = longer < FIRST_EARLY_PATIENCE ? FIRST_EARLY_PATIENCE : longer;
-    if (engine->clock - spill->returned_at < longer)
-        wait_at_least(spill, longer);
+    if (engine->clock - spill->returned_at < soon(&spill->clock, engine->clock))
+        wait_longer(spill);
     spill->left_at = engine->clock;
     spill->full_bytes = 0;
     if (spill->steps_since_return <= spill->patience && spill->patience < MOST_PATIENCE)

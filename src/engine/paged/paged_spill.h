@@ -30,6 +30,7 @@ struct hr__paged_spill {
     int64_t left_at;        /* when it did, or was last wanted back in vain */
     int64_t returned_at;    /* when some last came back, or should have */
     int64_t early_patience; /* how long after `left_at` */
+    unsigned steps_since_longer;
     const hr__engine_table *usual_table;
     hr__engine_table due_table; /* the engine's while memory can come back within the step */
 
