@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""check_links.py - a page's link to another file of the tree leads there.
+
+Looks at every [text](target) and every image of our *.md files, outside of code.
+A target is a path from the page's folder, and behind a '#' a heading of the page it names, written
+as GitHub does. What has a scheme (https:) leads out of the tree, and is not looked at: checks ask
+no network. Prints each link that leads nowhere and exits with 1.
+"""
+import os
+import pathlib
+import re
+import sys
+
+# Not ours: what was built, what npm brought, and git's own.
+OTHERS = re.compile(r"build|node_modules$|\.git$")
+FENCE = re.compile(r"^\s*```.*?^\s*```\s*$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)")
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
+HEADING = re.compile(r"^#+\s+(.*?)\s*#*$", re.MULTILINE)
+
+
+def without(pattern, text):
+    """The text with what matches blanked out; its lines keep their numbers."""
+    return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def pages_under(root):
+    """Our *.md files."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if OTHERS.match(name) is None)
+        yield from (pathlib.Path(folder, name) for name in sorted(names) if name.endswith(".md"))
+
+
+def headings_of(page):
+    """What may stand behind a '#' in links to a page."""
+    text = without(FENCE, page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in HEADING.findall(text)}
+
+
+def fault_of(page, target):
+    """What is wrong with one link, or None."""
+    path, _, heading = target.partition("#")
+    aim = page.parent / path if path else page
+    if not aim.exists():
+        return "is not there"
+    if heading and aim.suffix == ".md" and heading not in headings_of(aim):
+        return "has no such heading"
+    return None
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    pages = list(pages_under(root))
+    link_count = fault_count = 0
+    for page in pages:
+        text = without(FENCE, page.read_text(encoding="utf-8"))
+        text = CODE.sub(lambda match: "`" * len(match.group()), text)
+        for match in LINK.finditer(text):
+            target = match.group(1)
+            if SCHEME.match(target):
+                continue
+            link_count += 1
+            fault = fault_of(page, target)
+            if fault is not None:
+                line = text.count("\n", 0, match.start()) + 1
+                print(f"{page.relative_to(root)}:{line}: {target} {fault}")
+                fault_count += 1
+    if not pages:
+        print(f"{root}: no pages found")
+        return 1
+    print(f"links: {len(pages)} pages, {link_count} links, {fault_count} faults")
+    return 1 if fault_count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
