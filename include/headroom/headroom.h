@@ -90,7 +90,7 @@ typedef struct hr_pool_options {
     void *reclaim_context;
 
     /* ---- engine "headroom" only ---- */
-    hr_safe_point safe_point;  /* for the modes that copy live data */
+    hr_safe_point safe_point;  /* for the modes that copy live data, and for spill_bytes */
     double idle_share;         /* of the peak of live bytes, that may be idle; 0 = 0.016 */
     uint64_t idle_floor_bytes; /* but at least so much; 0 = 16 MiB */
 
@@ -105,8 +105,10 @@ typedef struct hr_pool_options {
 
     /* So much page-locked host memory may be used where the alternative is running out of memory:
      * live blocks then go there, in a safe point, data intact and under the same address, and the
-     * device reaches them over the bus. They come back at hr_pool_mark_step(), once there has been
-     * room for long enough. 0 = never. Blocks that are pinned, shared or a graph's stay. */
+     * device reaches them over the bus. What was taken to be seldom touched comes back at
+     * hr_pool_mark_step(), once there has been room for some steps; what belongs to a step, or is
+     * hot, with a request, as soon as frees have made room. hr_advise() says which is which. 0 =
+     * never. Blocks that are pinned, shared or a graph's stay. */
     uint64_t spill_bytes;
     uint64_t spill_ahead_bytes;      /* of it, made ahead by a thread once memory gets short */
     hr_pinned_budget *pinned_budget; /* that it is drawn from as well, or NULL; outlives the pool */
@@ -201,21 +203,26 @@ HR_API HR_MUST_CHECK hr_status hr_pool_pin(hr_pool *pool, hr_device_ptr address)
 HR_API HR_MUST_CHECK hr_status hr_pool_unpin(hr_pool *pool, hr_device_ptr address);
 
 /* What is known about how often a block is touched: which blocks leave the device first where
- * spill_bytes lets them, and come back last. Stays with the block until it is freed. An engine that
- * spills nothing takes note of nothing, and answers HR_OK.
+ * spill_bytes lets them, and come back last. Once anything was advised, only what is cold stays
+ * away until hr_pool_mark_step(); the rest leaves later, and comes back within the step. Stays with
+ * the block until it is freed. An engine that spills nothing takes note of nothing, and answers
+ * HR_OK.
  *
  * HR_ERR_UNKNOWN_ADDRESS    not the start of a live block
  * HR_ERR_INVALID_ARGUMENT   none of the three */
 typedef enum hr_advice {
-    HR_ADVISE_NORMAL, /* nothing is known: age decides */
+    HR_ADVISE_NORMAL, /* nothing is known: age decides. In a program that advises no block, what
+                       * outlived two steps leaves first, and stays away as if it were cold */
     HR_ADVISE_COLD,   /* seldom touched: an optimizer's state, once a step */
     HR_ADVISE_HOT,    /* touched all the time: leaves only rather than run out of memory */
 } hr_advice;
 HR_API HR_MUST_CHECK hr_status hr_advise(hr_pool *pool, hr_device_ptr address, hr_advice advice);
 
 /* Says that a step of the program has ended: in training, after the optimizer's. Blocks that lived
- * through steps are told from those that come and go; and what was spilled may come back, in a safe
- * point. May wait for the device then. Without spill_bytes it does nothing.
+ * through steps are told from those that come and go; and whatever was spilled may come back, in a
+ * safe point, if for four steps or more nothing left and there was room. May wait for the device
+ * then. A program that never calls it keeps what is cold on the host until it is freed. Without
+ * spill_bytes it does nothing.
  *
  * HR_ERR_DEVICE, HR_ERR_HOST_MEMORY: something did not come back, and is where it was */
 HR_API HR_MUST_CHECK hr_status hr_pool_mark_step(hr_pool *pool);

@@ -262,8 +262,9 @@ def in_force() -> Installed:
 
 def stats(device: Optional[int] = None) -> dict:
     """What our allocator did on one device, by the names of hr_paged_stats, those about what was
-    spilled in "spill", and "safe_moments". `device`: the current one if None. {}: nothing was asked of it there yet. HeadroomError: it is
-    not ours that serves, or the plain door, which counts nothing."""
+    spilled in "spill", and "safe_moments". `device`: the current one if None. {}: nothing was asked
+    of it there yet. HeadroomError: it is not ours that serves, or the plain door, which counts
+    nothing."""
     import json
     if State.adapter is None:
         raise _library.HeadroomError(f"no statistics: {in_force()} serves this process")

@@ -4,11 +4,11 @@
  * advised as hot, and what a program that advises did not call cold (from PASSING on in
  * spill_choice.c). They left since nothing better was there, at the step's highest moment,
  * and what reads them next may be a matrix product, which reads its operands many times over (on an
- * H200 it takes ten to fifty times as long). So they come back as soon as there is room: when what
- * is live on the device, they, and a share of it (SPARE_PARTS) fit into what the device was seen to
- * hold. Frees look for that, since room comes of them; as they may call no driver the next request
- * does it. For that the engine's table is exchanged for one whose allocate() first brings memory
- * back, so that requests have nothing to ask while there is nothing to do.
+ * H200 it takes eight to fifty times as long). So they come back as soon as there is room: when
+ * what is live on the device, they, and a share of it (SPARE_PARTS) fit into what the device was
+ * seen to hold. Frees look for that, since room comes of them; as they may call no driver the next
+ * request does it. For that the engine's table is exchanged for one whose allocate() first brings
+ * memory back, so that requests have nothing to ask while there is nothing to do.
  *
  * If memory leaves again soon after, that was too early: a forward pass whose temporaries come and
  * go. Then, from the time when memory leaves, ever more requests have to pass before it comes back.
@@ -18,7 +18,7 @@
  *
  * **By steps**, which the program marks, all the rest: an optimizer's state is best left where it
  * is while memory is short. It comes back when
- *   - for `patience` steps nothing left or came back, and
+ *   - for `patience` steps nothing left, nor came back in this way, and
  *   - what the device could hold, less the most that was live on it in those steps, is more than a
  *     share of it (SPARE_PARTS), which stays free;
  * then as much as there is room for, the most valuable first (spill_choice.c, from the other end).
