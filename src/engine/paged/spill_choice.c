@@ -1,6 +1,6 @@
 /* spill_choice.c - which memory leaves the device first, when some has to.
  *
- * What has left is reached over the bus, at a fortieth of the speed, each time it is touched. So
+ * What has left is reached over the bus, at a thirtieth of the speed, each time it is touched. So
  * what is touched least should leave; but nobody can see who touches what. What is known is what
  * the caller says, when a block was made, and that it lives still. In this order:
  *
