@@ -85,7 +85,8 @@ _headroom() {
         ;;
     --conf | --device | --history | --interval | --pid | --top) ;;
     --listen | --metrics) _headroom_words "$word" '0 17470 127.0.0.1:17470 0.0.0.0:17470' ;;
-    --accumulation | --batch | --generate | --gpus | --image | --lora | --loss-chunks | --qlora | --seq) ;;
+    --accumulation | --batch | --batch-now | --generate | --gpus | --image | --lora | --loss-chunks | \
+        --qlora | --seq | --seq-now | --step) ;;
     --model) _headroom_files "$word" "$(_headroom_listed models)" ;;
     --spill) _headroom_words "$word" '4GiB 8GiB 16GiB 32GiB 64GiB' ;;
     --on-leak) _headroom_words "$word" 'warn snapshot stop' ;;
