@@ -301,8 +301,7 @@ static void conclude_by_numbers(hr__case *given)
         break;
     case HR_VERDICT_GENUINE:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Genuine: %s are alive and %s more are needed than there is room "
-                               "for.",
+                               "Genuine: %s are alive, and there is no room for %s more.",
                                allocated, tried);
         break;
     default:
