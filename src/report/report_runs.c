@@ -79,7 +79,7 @@ void hr__report_run_moves(hr__report *report, const hr_replay_result *result)
     hr__text copied = {"nothing"}, settled = {""};
     if (result->copied_bytes != 0)
         copied = hr__size_text(result->copied_bytes);
-    if (!isnan(share))
+    if (!isnan(share) && result->spills == 0) /* else it is what was spilled that takes the time */
         snprintf(settled.text, sizeof settled.text, ", %.12s %% of the time once settled",
                  hr__ratio_text(100 * share).text);
     hr__report_say(report, HR__STYLE_PLAIN,

@@ -161,6 +161,8 @@ static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **sta
     results[0].step_cost_ns = 50000000;
     results[0].is_step_cost_settled = true;
     text_of(&report, NULL);
+    assert_true(report_capture_has(&captured, ", with up to 2.00 GiB in host memory\n"));
+    assert_false(report_capture_has(&captured, "once settled"));
     assert_true(report_capture_has(
         &captured,
         "\nheadroom:rescue: at most 2.00 GiB spilled to 4.00 GiB of host memory (3.00 GiB\n"
