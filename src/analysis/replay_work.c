@@ -165,8 +165,9 @@ static hr_status add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t 
     work->trim_count =
         hr__replay_place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
                               end_count, is_by_step && every != 0 ? every : 1, work->trims);
-    hr__replay_note(notes, "%zu calls of empty_cache() were put in, at the ends of %s found by %s.",
-                    work->trim_count, is_by_step ? "steps" : "phases",
+    hr__replay_note(notes, "%zu call%s of empty_cache() %s put in, at the ends of %s found by %s.",
+                    work->trim_count, work->trim_count == 1 ? "" : "s",
+                    work->trim_count == 1 ? "was" : "were", is_by_step ? "steps" : "phases",
                     steps->basis != NULL ? steps->basis : "the trace");
     return HR_OK;
 }

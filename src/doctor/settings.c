@@ -288,8 +288,8 @@ static const char *cost_of(hr__case *given, const hr__tried_settings *tried,
                                   "a restart; with other shapes it can do the opposite; %s", time);
     case HR__SETTING_TRIM_STEPS:
     case HR__SETTING_TRIM_PHASES:
-        return hr__diagnosis_text(given->draft, "%" PRIu64 " calls that wait for the GPU; %s",
-                                  one->trims, time);
+        return hr__diagnosis_text(given->draft, "%s that wait for the GPU; %s",
+                                  hr__diagnosis_count(given->draft, one->trims, "call"), time);
     case HR__SETTING_HEADROOM:
         return hr__diagnosis_text(given->draft, HR__HEADROOM_COST "; %s", time);
     default:

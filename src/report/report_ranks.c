@@ -393,10 +393,10 @@ static size_t count_unassigned(const hr_ranks_report *report, hr_rank_file_kind 
 static void say_sources(hr__report *out, const hr_ranks_report *report)
 {
     hr__report_blank(out);
-    hr__report_fact(out, "files", "%zu: %s, %s, %zu unreadable, %zu others", report->file_count,
+    hr__report_fact(out, "files", "%zu: %s, %s, %zu unreadable, %s", report->file_count,
                     hr__counted_text(report->recording_count, "recording").text,
                     hr__counted_text(report->text_count, "text").text, report->unreadable_count,
-                    report->foreign_count);
+                    hr__counted_text(report->foreign_count, "other").text);
     say_numbers(out, "no files of", "", report->missing, report->missing_count);
     say_numbers(out, "not read", " (their files are below, with the reason)", report->unread,
                 report->unread_count);

@@ -149,7 +149,7 @@ static void the_first_comes_first_then_all_ranks(void **state)
         "headroom doctor 'job/it'\\''s.rank1.pickle'\n"
         "headroom view 'job/it'\\''s.rank1.pickle'\n"
         "\n"
-        "files         7: 2 recordings, 3 texts, 1 unreadable, 1 others\n"
+        "files         7: 2 recordings, 3 texts, 1 unreadable, 1 other\n"
         "no files of   3\n"
         "not read      4, 6 (their files are below, with the reason)\n"
         "no rank       slurm-1.out: nothing says whose it is\n"
