@@ -162,6 +162,12 @@ static void the_first_comes_first_then_all_ranks(void **state)
 static void it_fits_a_narrow_window(void **state)
 {
     (void)state;
+    hr_ranks_report loose = sample;
+    loose.unassigned = &(hr_rank){.rank = HR_UNKNOWN, .text = "slurm-1_2.out"};
+    loose.unassigned_count = 1;
+    const char *text = text_of(&loose, &(hr_report_form){.width_columns = 40});
+    assert_non_null(strstr(text, "\n\nrank 0, live peak 8.00 GiB, ")); /* no file */
+    assert_non_null(strstr(text, "\nslurm-1_2.out: rank ?, "));
     text_of(&sample, &(hr_report_form){.width_columns = 60});
     for (const char *line = strtok(captured.text, "\n"); line != NULL; line = strtok(NULL, "\n"))
         if (strlen(line) > 60 && strncmp(line, "headroom ", 9) != 0)
