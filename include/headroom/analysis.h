@@ -321,6 +321,7 @@ typedef struct hr_replay_result {
      * was spilled in it, and did not come back within it, once, over the bus as measured, and to
      * move. HR_UNKNOWN: no spill_bytes, or no step ended after. */
     uint64_t step_cost_ns;
+    bool is_step_cost_settled; /* it is that of the third step and later */
 } hr_replay_result;
 
 typedef struct hr_replay_report {

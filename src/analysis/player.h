@@ -71,6 +71,7 @@ typedef struct hr__player_spill {
     uint64_t step_count;        /* that count */
     unsigned first_steps;       /* that did not settle yet */
     bool has_begun;
+    bool is_settled; /* the first steps no longer count */
 } hr__player_spill;
 
 typedef struct hr__player {

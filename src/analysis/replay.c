@@ -218,19 +218,31 @@ static void note_copies(replay_call *call)
     }
 }
 
+static void note_step_cost(replay_call *call, const hr_replay_result *result)
+{
+    if (result->step_cost_ns == HR_UNKNOWN)
+        return; /* the report says so */
+    hr__replay_note(&call->notes,
+                    "What a step costs is computed: " HR__SPILL_COST_WORDS
+                    " over the bus of an H200, unless it came back within the step; and the time "
+                    "of moving, on average of %s.",
+                    result->is_step_cost_settled
+                        ? "the steps after the first two in which memory moved"
+                        : "the first steps in which memory moved: the recording has no later "
+                          "ones, which find the host memory that these make");
+}
+
 static void note_spills(replay_call *call)
 {
     for (size_t i = 0; i < call->run_count; i++) {
-        if (call->results[i].spills == 0)
+        const hr_replay_result *result = &call->results[i];
+        if (result->spills == 0)
             continue;
         hr__replay_note(&call->notes,
                         "%s moved live data to host memory. The replay assumes that the program "
-                        "grants the moments for it (hr_safe_point). What a step costs is "
-                        "computed: " HR__SPILL_COST_WORDS
-                        " over the bus of an H200, unless it came back within the step; and the "
-                        "time of moving, on average of the steps after the first two in which "
-                        "memory moved.",
-                        call->results[i].policy);
+                        "grants the moments for it (hr_safe_point).",
+                        result->policy);
+        note_step_cost(call, result);
         return;
     }
 }

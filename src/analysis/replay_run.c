@@ -298,6 +298,7 @@ static void fill_spilled(const run_state *run, const hr_paged_stats *paged)
     result->returned_bytes = paged->returned_bytes;
     result->peak_host_bytes = hr__max_u64(spill->peak_host_bytes, paged->host_handle_bytes);
     result->spill_wait_ns = spill->wait_ns;
+    result->is_step_cost_settled = spill->is_settled;
     if (spill->step_count != 0)
         result->step_cost_ns = hr__spill_touch_ns(spill->sum_touched_bytes / spill->step_count) +
                                spill->sum_wait_ns / spill->step_count;

@@ -39,11 +39,12 @@ static void note_script(const hr__replay_work *work, hr__replay_notes *notes)
     const hr__script *script = &work->script;
     char text[HR__SIZE_TEXT_BYTES];
     if (script->is_truncated)
-        hr__replay_note(notes,
-                        "The recording does not begin at the first allocation: %zu blocks of %s "
-                        "were live before it and are allocated first, in the order of their "
-                        "addresses.",
-                        script->initial_count, hr__format_size(script->initial_live_bytes, text));
+        hr__replay_note(
+            notes,
+            "The recording does not begin at the first allocation: what was live "
+            "before it (%zu block%s, %s) is allocated first, in the order of addresses.",
+            script->initial_count, script->initial_count == 1 ? "" : "s",
+            hr__format_size(script->initial_live_bytes, text));
     if (script->has_guessed_pools)
         hr__replay_note(notes, "The private pool of some segments that were given back before the "
                                "end is not recorded; it was concluded from the requests around "
@@ -53,8 +54,8 @@ static void note_script(const hr__replay_work *work, hr__replay_notes *notes)
                                "back inside a request: it was concluded from the events around "
                                "it.");
     if (script->dropped_event_count != 0)
-        hr__replay_note(notes, "%zu events fit nothing before them and were left out.",
-                        script->dropped_event_count);
+        hr__replay_note(notes, "Left out, as nothing before fits: %zu event%s.",
+                        script->dropped_event_count, script->dropped_event_count == 1 ? "" : "s");
 }
 
 /* A conf that this version refuses: written by another version, or by nobody. */
@@ -164,8 +165,9 @@ static hr_status add_trims(hr__replay_work *work, hr_empty_cache kind, uint64_t 
     work->trim_count =
         hr__replay_place_ends(&work->script, is_by_step ? steps->ends : steps->phase_ends,
                               end_count, is_by_step && every != 0 ? every : 1, work->trims);
-    hr__replay_note(notes, "%zu calls of empty_cache() were put in, at the ends of %s found by %s.",
-                    work->trim_count, is_by_step ? "steps" : "phases",
+    hr__replay_note(notes, "%zu call%s of empty_cache() %s put in, at the ends of %s found by %s.",
+                    work->trim_count, work->trim_count == 1 ? "" : "s",
+                    work->trim_count == 1 ? "was" : "were", is_by_step ? "steps" : "phases",
                     steps->basis != NULL ? steps->basis : "the trace");
     return HR_OK;
 }

@@ -259,8 +259,9 @@ static void note_possibility(tune_call *call, uint64_t least_bytes)
     char live[HR__SIZE_TEXT_BYTES], card[HR__SIZE_TEXT_BYTES];
     hr__replay_note(&call->notes,
                     "No setting can help: at the peak %s are live, and the card has %s. Less must "
-                    "be live at once (a smaller batch, checkpointing, a smaller model). How far "
-                    "the usual settings get is shown.",
+                    "be live at once (a smaller batch, checkpointing, a smaller model), or some "
+                    "of it go to host memory (headroom replay --spill). How far the usual "
+                    "settings get is shown.",
                     hr__format_size(least_bytes, live),
                     hr__format_size(call->options->card_bytes, card));
 }

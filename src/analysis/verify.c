@@ -90,11 +90,12 @@ static hr_status note_script(device_check *check)
     int device = check->trace->device;
     if (script->is_truncated)
         HR__TRY(add_note(out,
-                         "device %d: the trace does not begin at the first allocation (%zu blocks "
-                         "were live before it). Placements depend on a layout that is not "
+                         "device %d: the trace does not begin at the first allocation (%zu block%s "
+                         "live before it). Placements depend on a layout that is not "
                          "recorded; it was checked that the events agree with each other and "
                          "with the segments at the end.",
-                         device, script->initial_count));
+                         device, script->initial_count,
+                         script->initial_count == 1 ? " was" : "s were"));
     if (script->has_guessed_releases && !script->is_truncated)
         HR__TRY(add_note(out,
                          "device %d: no stacks, so nothing tells memory given back by "

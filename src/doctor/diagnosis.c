@@ -1,6 +1,7 @@
 /* diagnosis.c - see diagnosis.h. */
 #include "doctor/diagnosis.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,11 @@ const char *hr__diagnosis_size(hr__diagnosis_draft *draft, uint64_t bytes)
 {
     char text[HR__SIZE_TEXT_BYTES];
     return keep(draft, hr__format_size(bytes, text));
+}
+
+const char *hr__diagnosis_count(hr__diagnosis_draft *draft, uint64_t count, const char *noun)
+{
+    return hr__diagnosis_text(draft, "%" PRIu64 " %s%s", count, noun, count == 1 ? "" : "s");
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */

@@ -106,6 +106,9 @@ __attribute__((format(printf, 2, 3))) const char *hr__diagnosis_text(hr__diagnos
 /* "1.50 GiB", likewise. */
 const char *hr__diagnosis_size(hr__diagnosis_draft *draft, uint64_t bytes);
 
+/* "1 step", "12 steps". */
+const char *hr__diagnosis_count(hr__diagnosis_draft *draft, uint64_t count, const char *noun);
+
 /* Makes the result. The draft is empty afterwards, also on failure: HR_ERR_HOST_MEMORY. */
 HR_MUST_CHECK hr_status hr__diagnosis_finish(hr__diagnosis_draft *draft, hr_diagnosis **out);
 

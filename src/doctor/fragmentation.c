@@ -197,9 +197,10 @@ static void add_evidence(hr__case *given, const idle_memory *idle, hr__finding_d
     const hr__layout *layout = &idle->layout;
     if (idle->partly_used_count != 0)
         hr__finding_evidence(finding,
-                             "%zu of %zu segments are partly used, with %s idle in them; the "
-                             "largest idle piece has %s.",
-                             idle->partly_used_count, layout->segment_count,
+                             "Partly used: %zu of %s, with %s idle; the largest idle piece has "
+                             "%s.",
+                             idle->partly_used_count,
+                             hr__diagnosis_count(given->draft, layout->segment_count, "segment"),
                              hr__diagnosis_size(given->draft, idle->partly_used_bytes),
                              hr__diagnosis_size(given->draft, layout->largest_idle_bytes));
     if (idle->single_count > 1)
@@ -210,8 +211,8 @@ static void add_evidence(hr__case *given, const idle_memory *idle, hr__finding_d
                              idle->single_count,
                              hr__diagnosis_size(given->draft, idle->single_idle_bytes));
     if (idle->unused_count != 0)
-        hr__finding_evidence(finding, "%zu segments of %s are wholly idle: kept for reuse.",
-                             idle->unused_count,
+        hr__finding_evidence(finding, "Wholly idle, kept for reuse: %s of %s.",
+                             hr__diagnosis_count(given->draft, idle->unused_count, "segment"),
                              hr__diagnosis_size(given->draft, idle->unused_bytes));
     if (finding->where_count != 0)
         hr__finding_evidence(finding, "The lines: whose blocks lie around most of the idle bytes, "
@@ -233,8 +234,8 @@ static void add_move(hr__case *given, const idle_memory *idle, hr__finding_draft
     if (idle->sparse_idle_bytes < MUCH_IDLE_BYTES ||
         idle->sparse_idle_bytes < idle->layout.idle_bytes / MUCH_IDLE_SHARE)
         return;
-    hr__finding_evidence(finding, "%zu segments are at most half used, by %s that stay.",
-                         idle->sparse_count,
+    hr__finding_evidence(finding, "At most half used: %s, by %s that stay.",
+                         hr__diagnosis_count(given->draft, idle->sparse_count, "segment"),
                          hr__diagnosis_size(given->draft, idle->sparse_used_bytes));
     hr__finding_remedy(finding, "move what stays to the host and back, once: it then lies together",
                        hr__saves(idle->sparse_idle_bytes), HR_BASIS_COMPUTED,

@@ -156,18 +156,18 @@ static void tell_exhaustion(const hr__leak_search *search, const leak *found,
     if (!search->has_steps || found->bytes_per_step == 0)
         return;
     if (given->failure.has_happened) {
-        hr__finding_evidence(finding, "It ran out of memory after %zu steps.",
-                             search->end_count - 1);
+        hr__finding_evidence(finding, "It ran out of memory after %s.",
+                             hr__diagnosis_count(given->draft, search->end_count - 1, "step"));
     } else if (limit != 0) {
         uint64_t live = given->peak_bytes;
         uint64_t left = live < limit ? (limit - live) / found->bytes_per_step : 0;
         hr__finding_evidence(finding,
-                             "At this rate the card is full after %llu more steps, if nothing else "
-                             "grows.",
-                             (unsigned long long)left);
+                             "At this rate the card is full after %s more, if nothing else grows.",
+                             hr__diagnosis_count(given->draft, left, "step"));
     } else {
-        hr__finding_evidence(finding, "At this rate every GiB of the card lasts %llu steps.",
-                             (unsigned long long)((UINT64_C(1) << 30) / found->bytes_per_step));
+        hr__finding_evidence(
+            finding, "At this rate every GiB of the card lasts %s.",
+            hr__diagnosis_count(given->draft, (UINT64_C(1) << 30) / found->bytes_per_step, "step"));
     }
 }
 
@@ -188,11 +188,9 @@ static void tell(hr__leak_search *search, leak *found)
                              (unsigned long long)found->block_count, until);
     else
         hr__finding_evidence(finding,
-                             "%llu block%s, asked for by %zu stack%s, stayed until %s; hardly any "
-                             "was given back.",
-                             (unsigned long long)found->block_count,
-                             found->block_count == 1 ? "" : "s", found->stack_count,
-                             found->stack_count == 1 ? "" : "s", until);
+                             "%s, asked for by %s, stayed until %s; hardly any was given back.",
+                             hr__diagnosis_count(given->draft, found->block_count, "block"),
+                             hr__diagnosis_count(given->draft, found->stack_count, "stack"), until);
     if (search->has_steps)
         hr__finding_evidence(finding,
                              "%zu steps were found by %s; at their beginning, in their middle and "

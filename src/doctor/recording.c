@@ -188,9 +188,9 @@ static void conclude_healthy(hr__case *given)
     hr__diagnosis_reason(draft, "Nothing ran out of memory%s.",
                          given->options->card_bytes != 0 ? " on that card" : "");
     if (given->steps.end_count != 0)
-        hr__diagnosis_reason(draft,
-                             "%zu steps were found (by %s); none of what they ask for piles up.",
-                             given->steps.end_count, given->steps.basis);
+        hr__diagnosis_reason(draft, "Found (by %s): %s; none of what is asked for piles up.",
+                             given->steps.basis,
+                             hr__diagnosis_count(draft, given->steps.end_count, "step"));
     else
         hr__diagnosis_reason(draft, "No steps were found; no line's memory grows over the run.");
     hr_confidence confidence = timeline->is_truncated || given->steps.end_count == 0
@@ -301,8 +301,7 @@ static void conclude_by_numbers(hr__case *given)
         break;
     case HR_VERDICT_GENUINE:
         hr__diagnosis_conclude(draft, judged.verdict, judged.confidence,
-                               "Genuine: %s are alive and %s more are needed than there is room "
-                               "for.",
+                               "Genuine: %s are alive, and there is no room for %s more.",
                                allocated, tried);
         break;
     default:

@@ -27,6 +27,7 @@ enum { WORTH_SHARE = 50, HURTS_SHARE = 20, SLOWER_FACTOR = 2 };
 
 #define LEAST_WORTH_BYTES (UINT64_C(16) << 20)
 #define NS_PER_MS 1e6
+#define FEW_MS 10.0
 
 typedef struct candidate {
     const char *conf;
@@ -270,9 +271,11 @@ static const char *action_of(hr__case *given, const hr__tried_settings *tried,
 static const char *driver_time(hr__case *given, const hr__tried_settings *tried,
                                const hr__tried_setting *one)
 {
-    return hr__diagnosis_text(given->draft, "%.0f ms in the driver over the run instead of %.0f",
-                              (double)one->device_ns / NS_PER_MS,
-                              (double)tried->tried[0].device_ns / NS_PER_MS);
+    double now_ms = (double)tried->tried[0].device_ns / NS_PER_MS;
+    double then_ms = (double)one->device_ns / NS_PER_MS;
+    int digits = now_ms < FEW_MS && then_ms < FEW_MS ? 1 : 0; /* "1 ms instead of 1" says nothing */
+    return hr__diagnosis_text(given->draft, "%.*f ms in the driver over the run instead of %.*f",
+                              digits, then_ms, digits, now_ms);
 }
 
 static const char *cost_of(hr__case *given, const hr__tried_settings *tried,
@@ -288,8 +291,8 @@ static const char *cost_of(hr__case *given, const hr__tried_settings *tried,
                                   "a restart; with other shapes it can do the opposite; %s", time);
     case HR__SETTING_TRIM_STEPS:
     case HR__SETTING_TRIM_PHASES:
-        return hr__diagnosis_text(given->draft, "%" PRIu64 " calls that wait for the GPU; %s",
-                                  one->trims, time);
+        return hr__diagnosis_text(given->draft, "%s that wait for the GPU; %s",
+                                  hr__diagnosis_count(given->draft, one->trims, "call"), time);
     case HR__SETTING_HEADROOM:
         return hr__diagnosis_text(given->draft, HR__HEADROOM_COST "; %s", time);
     default:

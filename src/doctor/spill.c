@@ -5,9 +5,10 @@
  * to what people type, and is what the remedy says. It is offered only if nothing fails there: a
  * run that is slower and fails all the same helps nobody.
  *
- * What it costs is told as two numbers. What was spilled is touched in every step, over the bus
- * (spill_cost.c). That it is moved is paid once, or a few times: spread over the few steps of a
- * recording, as replay shows it, it would look like a price for each of thousands. */
+ * What a step costs is what replay says of it, once the steps have settled. Where the recording
+ * ends before that it is told as two numbers: what was spilled is touched in every step, over the
+ * bus (spill_cost.c), and that it is moved is paid once, or a few times. Spread over the first few
+ * steps it would look like a price for each of thousands. */
 #include "doctor/spill.h"
 
 #include "analysis/player.h" /* HR__PLAYER_ENDLESS_BYTES */
@@ -29,6 +30,14 @@ static uint64_t step_duration_ns(const hr__case *given)
     uint64_t all_ns =
         hr__replay_duration_ns(given->trace, steps->ends[0], steps->ends[steps->end_count - 1]);
     return all_ns != HR_UNKNOWN ? all_ns / (steps->end_count - 1) : HR_UNKNOWN;
+}
+
+static void set_price(const hr_replay_result *result, hr__spill_trial *trial)
+{
+    trial->is_with_moves = result->is_step_cost_settled;
+    trial->step_cost_ns = trial->is_with_moves ? result->step_cost_ns
+                                               : hr__spill_touch_ns(result->peak_spilled_bytes);
+    trial->move_ns = trial->is_with_moves ? 0 : result->spill_wait_ns;
 }
 
 static hr_status run(const hr__replay_work *work, hr__card card, uint64_t spill_bytes,
@@ -57,10 +66,9 @@ static hr_status try_on_card(const hr__case *given, hr__replay_work *work, hr__s
         .is_enough = result.is_complete && result.spills != 0,
         .spill_bytes = budget_bytes,
         .spilled_bytes = result.peak_spilled_bytes,
-        .step_cost_ns = hr__spill_touch_ns(result.peak_spilled_bytes),
-        .move_ns = result.spill_wait_ns,
         .step_ns = step_duration_ns(given),
     };
+    set_price(&result, out);
     return HR_OK;
 }
 
@@ -107,8 +115,9 @@ const char *hr__spill_cost(hr__diagnosis_draft *draft, const hr__spill_trial *tr
         move = hr__diagnosis_text(draft, "; %.0f ms of moving over the run",
                                   (double)trial->move_ns / NS_PER_MS);
     return hr__diagnosis_text(
-        draft, "about %.*f ms more a step%s, if " HR__SPILL_COST_IF "%s; " HR__HEADROOM_COST,
-        step_ms < 10 ? 1 : 0, step_ms, share, move);
+        draft, "about %.*f ms more a step%s%s, if " HR__SPILL_COST_IF "%s; " HR__HEADROOM_COST,
+        step_ms < 10 ? 1 : 0, step_ms, share, trial->is_with_moves ? ", moving included" : "",
+        move);
 }
 
 const char *hr__spill_how(hr__diagnosis_draft *draft, uint64_t budget_bytes)

@@ -14,9 +14,10 @@ typedef struct hr__spill_trial {
     bool is_enough;         /* nothing fails any more */
     uint64_t spill_bytes;   /* the budget that it was tried with: as much as it takes */
     uint64_t spilled_bytes; /* of live memory, at most */
-    uint64_t step_cost_ns;  /* to read and write them once */
-    uint64_t move_ns;       /* to move them, all times together */
-    uint64_t step_ns;       /* that a step takes, by the recorded times; HR_UNKNOWN */
+    uint64_t step_cost_ns;  /* to read and write them once, and to move them if is_with_moves */
+    bool is_with_moves;
+    uint64_t move_ns; /* to move them, all times together; 0 if is_with_moves */
+    uint64_t step_ns; /* that a step takes, by the recorded times; HR_UNKNOWN */
 } hr__spill_trial;
 
 /* HR_ERR_HOST_MEMORY; what cannot be replayed is not enough. */

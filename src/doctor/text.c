@@ -115,10 +115,10 @@ static void conclude_without_report(const hr__text_case *given)
     }
     hr__diagnosis_reason(
         draft,
-        "Looked for in %" PRIu64 " lines: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
+        "Looked for in %s: out-of-memory messages of PyTorch (CUDA, ROCm, XPU, "
         "MPS), CUDA and its libraries, JAX, TensorFlow, CuPy, ggml, vLLM; and of the host: failed "
         "allocations, the kernel's killer, shared memory.",
-        summary->line_count);
+        hr__diagnosis_count(draft, summary->line_count, "line"));
     hr__diagnosis_conclude(draft, HR_VERDICT_NOT_OOM, HR_CONFIDENCE_HIGH,
                            "Not out of memory: no such error is in this text%s.",
                            summary->size_bytes == 0 ? ", which is empty" : "");

@@ -337,7 +337,7 @@ static hr_status open_file(hr__byte_source *source, const char *path)
     if (fstat(source->file, &facts) != 0)
         return hr__fail(HR_ERR_FILE, "%s: %s", source->name, strerror(errno));
     if (S_ISDIR(facts.st_mode))
-        return hr__fail(HR_ERR_FILE, "%s: %s", source->name, strerror(EISDIR));
+        return hr__fail(HR_ERR_FILE, "%s: expected a file, found a folder", source->name);
     if (S_ISREG(facts.st_mode) && facts.st_size > 0)
         source->file_size_bytes = (uint64_t)facts.st_size;
     source->input_buffer = hr__host_alloc(INPUT_BYTES);

@@ -14,25 +14,62 @@ enum { MOST_NUMBERS = 12 };
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
+static size_t unassigned_ran_out_count(const hr_ranks_report *report)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->unassigned_count; i++)
+        count += report->unassigned[i].ran_out;
+    return count;
+}
+
+static void say_answer_without_ranks(hr__report *out, const hr_ranks_report *report)
+{
+    const hr__text files = hr__counted_text(report->recording_count + report->text_count, "file");
+    size_t ran_out_count = unassigned_ran_out_count(report);
+    if (ran_out_count != 0)
+        hr__report_say(out, HR__STYLE_RED, "%zu of %s ran out of memory; no rank is known",
+                       ran_out_count, files.text);
+    else
+        hr__report_say(out, report->is_something_to_see ? HR__STYLE_YELLOW : HR__STYLE_GREEN,
+                       "%s, none ran out of memory; no rank is known", files.text);
+}
+
+/* "; 2 files of no known rank did", behind what is said of the ranks. */
+static hr__text others_text(const hr_ranks_report *report)
+{
+    hr__text text = {""};
+    size_t count = unassigned_ran_out_count(report);
+    if (count != 0)
+        (void)snprintf(text.text, sizeof text.text, "; %.20s of no known rank did%s",
+                       hr__counted_text(count, "file").text,
+                       report->ran_out_count != 0 ? ", too" : "");
+    return text;
+}
+
 static void say_answer(hr__report *out, const hr_ranks_report *report)
 {
-    const hr__text ranks = hr__counted_text(report->rank_count, "rank");
-    const hr__style worst = report->is_something_to_see ? HR__STYLE_YELLOW : HR__STYLE_GREEN;
-    if (report->ran_out_count == 0)
-        hr__report_say(out, worst, "%s, none ran out of memory", ranks.text);
+    const hr__text ranks = hr__counted_text(report->rank_count, "rank"),
+                   others = others_text(report);
+    const hr__style worst = others.text[0] != '\0'        ? HR__STYLE_RED
+                            : report->is_something_to_see ? HR__STYLE_YELLOW
+                                                          : HR__STYLE_GREEN;
+    if (report->rank_count == 0)
+        say_answer_without_ranks(out, report);
+    else if (report->ran_out_count == 0)
+        hr__report_say(out, worst, "%s, none ran out of memory%s", ranks.text, others.text);
     else if (report->ran_out_count == 1)
-        hr__report_say(out, HR__STYLE_RED, "rank %" PRIu64 " ran out of memory, alone of %s",
-                       report->first_rank, ranks.text);
+        hr__report_say(out, HR__STYLE_RED, "rank %" PRIu64 " ran out of memory, alone of %s%s",
+                       report->first_rank, ranks.text, others.text);
     else if (report->first_rank != HR_UNKNOWN)
         hr__report_say(out, HR__STYLE_RED,
                        "rank %" PRIu64 " ran out of memory first, %s before the next; %zu of %s "
-                       "ran out",
+                       "ran out%s",
                        report->first_rank, hr__duration_text(report->first_lead_us * 1000).text,
-                       report->ran_out_count, ranks.text);
+                       report->ran_out_count, ranks.text, others.text);
     else
         hr__report_say(out, HR__STYLE_RED,
-                       "%zu of %s ran out of memory; which was first is not known: %s",
-                       report->ran_out_count, ranks.text, report->first_reason);
+                       "%zu of %s ran out of memory; which was first is not known: %s%s",
+                       report->ran_out_count, ranks.text, report->first_reason, others.text);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -100,6 +137,11 @@ static bool is_ill(const hr_rank *rank)
                              rank->verdict != HR_VERDICT_NOT_OOM);
 }
 
+static const char *file_of(const hr_rank *rank)
+{
+    return rank->recording != NULL ? rank->recording : rank->text;
+}
+
 static void add_rank(hr__table *table, const hr_rank *rank, const hr_rank *first)
 {
     char number[24] = "?";
@@ -122,9 +164,7 @@ static void add_rank(hr__table *table, const hr_rank *rank, const hr_rank *first
     hr__table_cell(table, growth_text(rank).text);
     hr__table_cell(table, ran_out_text(rank, first).text);
     hr__table_cell(table, rank->has_verdict ? hr_verdict_name(rank->verdict) : "");
-    hr__table_cell(table, rank->rank == HR_UNKNOWN
-                              ? (rank->recording != NULL ? rank->recording : rank->text)
-                              : "");
+    hr__table_cell(table, rank->rank == HR_UNKNOWN ? file_of(rank) : "");
 }
 
 static void add_medians(hr__table *table, const hr_ranks_report *report)
@@ -268,17 +308,25 @@ static void say_settings(hr__report *out, const hr_ranks_report *report)
 
 /* ---- what to look at ------------------------------------------------------------------------- */
 
-/* The rank that says most: the first to run out; else one that did; else one with a problem. */
+static const hr_rank *worst_among(const hr_rank *ranks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranks[i].ran_out)
+            return &ranks[i];
+    for (size_t i = 0; i < count; i++)
+        if (is_ill(&ranks[i]))
+            return &ranks[i];
+    return NULL;
+}
+
+/* The rank that says most: the first to run out; else one that did; else one with a problem. Where
+ * no rank has one, a file that has. */
 static const hr_rank *worst_of(const hr_ranks_report *report)
 {
     const hr_rank *worst = first_of(report);
-    for (size_t i = 0; worst == NULL && i < report->rank_count; i++)
-        if (report->ranks[i].ran_out)
-            worst = &report->ranks[i];
-    for (size_t i = 0; worst == NULL && i < report->rank_count; i++)
-        if (is_ill(&report->ranks[i]))
-            worst = &report->ranks[i];
-    return worst;
+    if (worst == NULL)
+        worst = worst_among(report->ranks, report->rank_count);
+    return worst != NULL ? worst : worst_among(report->unassigned, report->unassigned_count);
 }
 
 static void say_worst(hr__report *out, const hr_ranks_report *report)
@@ -288,8 +336,10 @@ static void say_worst(hr__report *out, const hr_ranks_report *report)
     if (rank == NULL)
         return;
     hr__report_blank(out);
-    if (rank->has_verdict)
+    if (rank->has_verdict && rank->rank != HR_UNKNOWN)
         hr__report_say(out, HR__STYLE_PLAIN, "rank %" PRIu64 ": %s", rank->rank, rank->sentence);
+    else if (rank->has_verdict)
+        hr__report_say(out, HR__STYLE_PLAIN, "%s: %s", file_of(rank), rank->sentence);
     hr__byte_buffer_init(&command);
     if (hr__append_rank_doctor(&command, out->form.file, rank))
         hr__report_verbatim(out, "", hr__byte_buffer_text(&command));
@@ -343,10 +393,10 @@ static size_t count_unassigned(const hr_ranks_report *report, hr_rank_file_kind 
 static void say_sources(hr__report *out, const hr_ranks_report *report)
 {
     hr__report_blank(out);
-    hr__report_fact(out, "files", "%zu: %s, %s, %zu unreadable, %zu others", report->file_count,
+    hr__report_fact(out, "files", "%zu: %s, %s, %zu unreadable, %s", report->file_count,
                     hr__counted_text(report->recording_count, "recording").text,
                     hr__counted_text(report->text_count, "text").text, report->unreadable_count,
-                    report->foreign_count);
+                    hr__counted_text(report->foreign_count, "other").text);
     say_numbers(out, "no files of", "", report->missing, report->missing_count);
     say_numbers(out, "not read", " (their files are below, with the reason)", report->unread,
                 report->unread_count);

@@ -44,12 +44,16 @@ static void say_answer(hr__report *out, const hr_replay_report *report)
         snprintf(how_many.text, sizeof how_many.text, "%.20s of %.25s completed",
                  hr__count_text(complete_count).text,
                  hr__counted_text(report->result_count, "run").text);
+    hr__text spilled = {""};
+    if (leanest->spills != 0) /* which counts as reserved: it may be more than the card has */
+        snprintf(spilled.text, sizeof spilled.text, ", with up to %.20s in host memory",
+                 hr__size_text(leanest->peak_spilled_bytes).text);
     hr__report_say(out, complete_count == report->result_count ? HR__STYLE_GREEN : HR__STYLE_YELLOW,
-                   "%s; %s reserved %s: %s, %s times the %s that were live", how_many.text,
+                   "%s; %s reserved %s: %s, %s times the %s that were live%s", how_many.text,
                    hr__byte_buffer_text(&setting), report->result_count > 1 ? "least" : "at most",
                    hr__size_text(leanest->peak_reserved_bytes).text,
                    hr__ratio_text(leanest->ratio).text,
-                   hr__size_text(leanest->peak_live_bytes).text);
+                   hr__size_text(leanest->peak_live_bytes).text, spilled.text);
     hr__byte_buffer_deinit(&setting);
 }
 

@@ -79,7 +79,7 @@ void hr__report_run_moves(hr__report *report, const hr_replay_result *result)
     hr__text copied = {"nothing"}, settled = {""};
     if (result->copied_bytes != 0)
         copied = hr__size_text(result->copied_bytes);
-    if (!isnan(share))
+    if (!isnan(share) && result->spills == 0) /* else it is what was spilled that takes the time */
         snprintf(settled.text, sizeof settled.text, ", %.12s %% of the time once settled",
                  hr__ratio_text(100 * share).text);
     hr__report_say(report, HR__STYLE_PLAIN,
@@ -94,18 +94,20 @@ void hr__report_run_spills(hr__report *report, const hr_replay_result *result)
         hr__report_say(report, HR__STYLE_PLAIN, "%s: nothing was spilled", result->policy);
         return;
     }
-    hr__text step = {"what a step costs is not known"};
+    hr__text step = {"what a step costs is not known"}, came_back = {"nothing came back"};
     if (result->step_cost_ns != HR_UNKNOWN)
-        snprintf(step.text, sizeof step.text, "about %.20s longer a step",
-                 hr__duration_text(result->step_cost_ns).text);
+        snprintf(step.text, sizeof step.text, "about %.20s longer %s",
+                 hr__duration_text(result->step_cost_ns).text,
+                 result->is_step_cost_settled ? "a step" : "in each of the first steps");
+    if (result->returns != 0)
+        snprintf(came_back.text, sizeof came_back.text, "%.20s came back in %.20s",
+                 hr__size_text(result->returned_bytes).text, hr__count_text(result->returns).text);
     hr__report_say(report, HR__STYLE_PLAIN,
-                   "%s: at most %s spilled to %s of host memory (%s in %s, %s came back in %s), "
-                   "which took %s; %s",
+                   "%s: at most %s spilled to %s of host memory (%s in %s, %s), which took %s; %s",
                    result->policy, hr__size_text(result->peak_spilled_bytes).text,
                    hr__size_text(result->peak_host_bytes).text,
                    hr__size_text(result->all_spilled_bytes).text,
-                   hr__counted_text(result->spills, "time").text,
-                   hr__size_text(result->returned_bytes).text, hr__count_text(result->returns).text,
+                   hr__counted_text(result->spills, "time").text, came_back.text,
                    hr__duration_text(result->spill_wait_ns).text, step.text);
 }
 
@@ -168,6 +170,7 @@ static void json_spills(hr__json *json, const hr_replay_result *result)
     hr__json_double(json, "spill_wait_us", (double)result->spill_wait_ns / 1000);
     hr__json_double(json, "step_cost_us",
                     result->step_cost_ns != HR_UNKNOWN ? (double)result->step_cost_ns / 1000 : NAN);
+    hr__json_boolean(json, "step_cost_settled", result->is_step_cost_settled);
 }
 
 void hr__json_run(hr__json *json, const char *key, const hr_replay_result *result)

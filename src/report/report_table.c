@@ -240,21 +240,23 @@ static void append_detail(const row *line, hr__report *report)
     hr__append_bytes(&report->buffer, "\n", 1);
 }
 
-/* The row as a paragraph: "name: title value, title value". */
+/* The row as a paragraph: "name: title value, title value"; without a name, what follows it. */
 static void tell_row(const hr__table *table, const layout *place, const row *line,
                      hr__report *report)
 {
     hr__byte_buffer sentence;
     hr__byte_buffer_init(&sentence);
-    if (place->giving < table->column_count)
+    const char *between = "";
+    if (place->giving < table->column_count && line->cells[place->giving][0] != '\0') {
         hr__append_format(&sentence, "%s:", line->cells[place->giving]);
-    bool needs_comma = false;
+        between = " ";
+    }
     for (size_t i = 0; i < table->column_count; i++) {
         if (i == place->giving || line->cells[i][0] == '\0')
             continue;
-        hr__append_format(&sentence, "%s %s%s%s", needs_comma ? "," : "", table->columns[i].title,
+        hr__append_format(&sentence, "%s%s%s%s", between, table->columns[i].title,
                           table->columns[i].title[0] != '\0' ? " " : "", line->cells[i]);
-        needs_comma = true;
+        between = ", ";
     }
     if (sentence.has_failed)
         report->buffer.has_failed = true;

@@ -194,7 +194,7 @@ class GoingWrong(ReportCase):
         self.put("train.py", "import torch\n")
         result = self.report("job")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertRegex(result.stdout, r"\nfiles +3: 1 recording, 0 texts, 1 unreadable, 1 others\n")
+        self.assertRegex(result.stdout, r"\nfiles +3: 1 recording, 0 texts, 1 unreadable, 1 other\n")
         self.assertRegex(result.stdout, r"\nunreadable +run\.rank1\.pickle: .*ends too early")
         self.assertRegex(result.stdout, r"\nothers +train\.py: ")
         self.assertRegex(result.stdout, r"\nnot read +1 \(their files are below, with the reason\)\n")

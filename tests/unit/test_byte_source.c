@@ -380,7 +380,7 @@ static void what_cannot_be_opened_is_said_in_the_words_of_the_system(void **stat
     assert_int_equal(hr__byte_source_open("/nowhere/at/all", NULL, &source), HR_ERR_FILE);
     assert_says("/nowhere/at/all: No such file or directory");
     assert_int_equal(hr__byte_source_open("/tmp", NULL, &source), HR_ERR_FILE);
-    assert_says("/tmp: Is a directory");
+    assert_says("/tmp: expected a file, found a folder");
     assert_null(source);
     hr__byte_source_close(NULL);
 }

@@ -46,6 +46,17 @@ static void findings_come_out_with_the_cause_first_and_warnings_last(void **stat
     hr_diagnosis_free(diagnosis);
 }
 
+static void one_is_not_many(void **state)
+{
+    (void)state;
+    hr__diagnosis_draft draft;
+    hr__diagnosis_init(&draft, HR_SOURCE_TEXT);
+    assert_string_equal(hr__diagnosis_count(&draft, 0, "step"), "0 steps");
+    assert_string_equal(hr__diagnosis_count(&draft, 1, "step"), "1 step");
+    assert_string_equal(hr__diagnosis_count(&draft, 12, "step"), "12 steps");
+    hr__diagnosis_deinit(&draft);
+}
+
 static void more_than_there_is_room_for_is_dropped_without_harm(void **state)
 {
     (void)state;
@@ -155,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(findings_come_out_with_the_cause_first_and_warnings_last),
+        cmocka_unit_test(one_is_not_many),
         cmocka_unit_test(more_than_there_is_room_for_is_dropped_without_harm),
         cmocka_unit_test(a_problem_is_a_verdict_or_a_finding_that_is_one),
         cmocka_unit_test(a_story_may_see_what_a_recording_cannot),

@@ -204,7 +204,7 @@ static void the_line_of_the_blocks_that_hold_segments_comes_first(void **state)
     assert_non_null(finding);
     assert_true(finding->where_count > 0);
     assert_string_equal(finding->where[0], "train.py:10 keep");
-    assert_true(has_evidence(finding, "segments are partly used"));
+    assert_true(has_evidence(finding, "Partly used: "));
     doctor_case_close(&made);
     hr__model_view_deinit(&view);
     hr__model_destroy(model);

@@ -183,6 +183,8 @@ static void on_a_smaller_card_the_failure_is_the_replays(void **state)
     assert_int_equal(diagnosis->numbers.total_bytes, UINT64_C(4) << 30);
     assert_int_equal(diagnosis->error_count, 0); /* none was recorded */
     assert_true(has_reason(diagnosis, "Replayed on a card of 4.00 GiB"));
+    assert_string_equal(diagnosis->sentence,
+                        "Genuine: 3.57 GiB are alive, and there is no room for 590.00 MiB more.");
     hr_diagnosis_free(diagnosis);
 }
 

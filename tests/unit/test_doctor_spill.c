@@ -35,6 +35,11 @@ static void the_words_say_what_is_known(void **state)
     cost = hr__spill_cost(&draft, &trial);
     assert_non_null(strstr(cost, "about 2.4 ms more a step (1 %), if "));
     assert_non_null(strstr(cost, "; 1.5 s of moving over the run; "));
+    trial.is_with_moves = true;
+    trial.move_ns = 0;
+    cost = hr__spill_cost(&draft, &trial);
+    assert_non_null(strstr(cost, "about 2.4 ms more a step (1 %), moving included, if "));
+    assert_null(strstr(cost, "over the run"));
     hr__diagnosis_deinit(&draft);
 }
 

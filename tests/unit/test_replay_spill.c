@@ -83,6 +83,7 @@ static void a_step_costs_what_was_spilled_in_it_and_its_part_of_the_moves(void *
     assert_true(result.spill_wait_ns > 0);
     assert_int_equal(result.step_cost_ns,
                      hr__spill_touch_ns(result.peak_spilled_bytes) + result.spill_wait_ns / 2);
+    assert_false(result.is_step_cost_settled);
     result = run_on(&work, spilling, 500 * MIB);
     assert_int_equal(result.spills, 0);
     assert_int_equal(result.spill_wait_ns, 0);
@@ -102,6 +103,7 @@ static void the_first_two_steps_do_not_count_where_there_are_more(void **state)
     assert_int_equal(result.spills, 1);
     assert_true(result.spill_wait_ns > 0);
     assert_int_equal(result.step_cost_ns, hr__spill_touch_ns(result.peak_spilled_bytes));
+    assert_true(result.is_step_cost_settled);
 }
 
 /* Of two blocks the younger leaves, and comes back once the other is gone. Where it is hot the

@@ -149,7 +149,7 @@ static void the_first_comes_first_then_all_ranks(void **state)
         "headroom doctor 'job/it'\\''s.rank1.pickle'\n"
         "headroom view 'job/it'\\''s.rank1.pickle'\n"
         "\n"
-        "files         7: 2 recordings, 3 texts, 1 unreadable, 1 others\n"
+        "files         7: 2 recordings, 3 texts, 1 unreadable, 1 other\n"
         "no files of   3\n"
         "not read      4, 6 (their files are below, with the reason)\n"
         "no rank       slurm-1.out: nothing says whose it is\n"
@@ -162,6 +162,12 @@ static void the_first_comes_first_then_all_ranks(void **state)
 static void it_fits_a_narrow_window(void **state)
 {
     (void)state;
+    hr_ranks_report loose = sample;
+    loose.unassigned = &(hr_rank){.rank = HR_UNKNOWN, .text = "slurm-1_2.out"};
+    loose.unassigned_count = 1;
+    const char *text = text_of(&loose, &(hr_report_form){.width_columns = 40});
+    assert_non_null(strstr(text, "\n\nrank 0, live peak 8.00 GiB, ")); /* no file */
+    assert_non_null(strstr(text, "\nslurm-1_2.out: rank ?, "));
     text_of(&sample, &(hr_report_form){.width_columns = 60});
     for (const char *line = strtok(captured.text, "\n"); line != NULL; line = strtok(NULL, "\n"))
         if (strlen(line) > 60 && strncmp(line, "headroom ", 9) != 0)
@@ -190,6 +196,43 @@ static void a_job_without_failures_says_so(void **state)
     assert_non_null(strstr(text, "1 rank, none ran out of memory\n"));
     assert_null(strstr(text, "median"));
     assert_null(strstr(text, "headroom doctor"));
+}
+
+/* What ran out is said first, whether it is known whose it is or not. */
+static void files_of_no_rank_are_in_the_answer(void **state)
+{
+    (void)state;
+    hr_rank loose[] = {ranks[1], ranks[0]};
+    loose[0].rank = loose[1].rank = HR_UNKNOWN;
+    loose[0].ran_out = false;
+    hr_ranks_report report = {.unassigned = loose,
+                              .unassigned_count = 2,
+                              .first_rank = HR_UNKNOWN,
+                              .recording_count = 2,
+                              .text_count = 1,
+                              .is_something_to_see = true};
+    const hr_report_form form = {.struct_size = sizeof form, .file = "job"};
+    const char *text = text_of(&report, &form);
+    assert_int_equal(strncmp(text, "1 of 3 files ran out of memory; no rank is known\n", 49), 0);
+    assert_non_null(strstr(text, "\nrun.rank0.pickle: Genuine: more is needed.\n"
+                                 "headroom doctor job/run.rank0.pickle\n"));
+    loose[1].ran_out = false;
+    text = text_of(&report, &form);
+    assert_non_null(strstr(text, "3 files, none ran out of memory; no rank is known\n"));
+    assert_non_null(strstr(text, "\nit's.rank1.pickle: A leak: it grows.\n"));
+    loose[1].ran_out = true;
+    report.ranks = &ranks[2];
+    report.rank_count = 1;
+    text = text_of(&report, &form);
+    assert_non_null(strstr(text, "1 rank, none ran out of memory; 1 file of no known rank did\n"));
+    loose[0].ran_out = true;
+    report.ranks = ranks;
+    report.ran_out_count = 1;
+    report.first_rank = 0;
+    text = text_of(&report, &form);
+    assert_non_null(strstr(text, "rank 0 ran out of memory, alone of 1 rank; 2 files of no known "
+                                 "rank did, too\n"));
+    assert_non_null(strstr(text, "\nrank 0: Genuine: more is needed.\n"));
 }
 
 static void who_was_first_may_be_unknown(void **state)
@@ -299,6 +342,7 @@ int main(void)
         cmocka_unit_test(it_fits_a_narrow_window),
         cmocka_unit_test(lists_are_as_long_as_wanted),
         cmocka_unit_test(a_job_without_failures_says_so),
+        cmocka_unit_test(files_of_no_rank_are_in_the_answer),
         cmocka_unit_test(who_was_first_may_be_unknown),
         cmocka_unit_test(json_has_every_figure),
         cmocka_unit_test(json_has_null_for_what_is_not_known),

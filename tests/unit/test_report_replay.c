@@ -84,7 +84,8 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"smallest_card_bytes\": null, \"settled_device_us\": null, \"settled_share\": null, "
         "\"moved_bytes\": 0, \"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
         "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
-        "\"spill_wait_us\": 0, \"step_cost_us\": 0}, {\"policy\": \"expandable\", \"conf\": "
+        "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false}, {\"policy\": "
+        "\"expandable\", \"conf\": "
         "\"expandable_segments:True\", \"card_bytes\": 25769803776, \"completed\": true, "
         "\"events_done\": 5000, \"peak_reserved_bytes\": 22548578304, \"peak_live_bytes\": "
         "21474836480, \"peak_allocated_bytes\": 21474836480, \"ratio\": 1.05, \"retries\": 0, "
@@ -94,7 +95,7 @@ static void json_has_the_fields_others_rely_on(void **state)
         "\"settled_device_us\": 0.5, \"settled_share\": 0.00125, \"moved_bytes\": 0, "
         "\"copied_bytes\": 0, \"spilled_bytes\": 0, \"spills\": 0, "
         "\"all_spilled_bytes\": 0, \"returns\": 0, \"returned_bytes\": 0, \"host_bytes\": 0, "
-        "\"spill_wait_us\": 0, \"step_cost_us\": 0}], "
+        "\"spill_wait_us\": 0, \"step_cost_us\": 0, \"step_cost_settled\": false}], "
         "\"notes\": [\"3 events before the recording were made up\"]}\n");
 }
 
@@ -158,12 +159,23 @@ static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **sta
     results[0].peak_host_bytes = 4 * SAMPLE_GIB;
     results[0].spill_wait_ns = 1500000000;
     results[0].step_cost_ns = 50000000;
+    results[0].is_step_cost_settled = true;
     text_of(&report, NULL);
+    assert_true(report_capture_has(&captured, ", with up to 2.00 GiB in host memory\n"));
+    assert_false(report_capture_has(&captured, "once settled"));
     assert_true(report_capture_has(
         &captured,
         "\nheadroom:rescue: at most 2.00 GiB spilled to 4.00 GiB of host memory (3.00 GiB\n"
         "  in 3 times, 1.00 GiB came back in 1), which took 1.50 s; about 50.0 ms longer\n"
         "  a step\n\n"));
+    results[0].is_step_cost_settled = false;
+    results[0].returns = 0;
+    text_of(&report, NULL);
+    assert_true(report_capture_has(
+        &captured, "  in 3 times, nothing came back), which took 1.50 s; about 50.0 ms longer in\n"
+                   "  each of the first steps\n\n"));
+    results[0].is_step_cost_settled = true;
+    results[0].returns = 1;
     results[0].step_cost_ns = HR_UNKNOWN;
     text_of(&report, NULL);
     assert_true(report_capture_has(&captured, "what a step costs is\n  not known\n\n"));
@@ -172,7 +184,8 @@ static void a_run_that_may_spill_says_what_left_and_what_a_step_costs(void **sta
     assert_true(report_capture_has(
         &captured, "\"spilled_bytes\": 2147483648, \"spills\": 3, \"all_spilled_bytes\": "
                    "3221225472, \"returns\": 1, \"returned_bytes\": 1073741824, \"host_bytes\": "
-                   "4294967296, \"spill_wait_us\": 1500000, \"step_cost_us\": null}"));
+                   "4294967296, \"spill_wait_us\": 1500000, \"step_cost_us\": null, "
+                   "\"step_cost_settled\": true}"));
 }
 
 static void it_fits_any_window(void **state)
