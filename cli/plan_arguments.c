@@ -159,7 +159,8 @@ static bool read_card(const char *command_name, const char *text, hr_plan_settin
         settings->card_bytes = card->total_bytes;
         return true;
     }
-    if (hr_parse_size(text, &settings->card_bytes) == HR_OK && settings->card_bytes > 0)
+    if (hr_parse_size(text, &settings->card_bytes) == HR_OK &&
+        settings->card_bytes >= ARGUMENTS_LEAST_SIZE_BYTES)
         return true;
     for (; count < MOST_NAMES && (card = hr_plan_card_number(count)) != NULL; count++)
         names[count] = card->name;

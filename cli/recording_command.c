@@ -125,6 +125,13 @@ bool recording_command_read_size(const char *command_name, const char *option, c
         arguments_refuse(command_name, "--%s: expected more than 0 bytes", option);
         return false;
     }
+    if (size < ARGUMENTS_LEAST_SIZE_BYTES) {
+        arguments_refuse(command_name,
+                         "--%s: expected a size with a unit, such as 24GiB, not '%s', which is in "
+                         "bytes",
+                         option, text);
+        return false;
+    }
     *size_bytes = size;
     return true;
 }

@@ -111,7 +111,7 @@ class Advisor:
 
     def _end(self, reason: str) -> None:
         self._is_at_work = False
-        say(f"what was spilled stays in host memory until it is freed: {reason}", quiet=self._quiet)
+        say(f"what was spilled may stay in host memory until it is freed: {reason}", quiet=self._quiet)
 
     def _safely(self, work: Callable[[Any], Any], optimizer: Any) -> None:
         """The program must not fail of it."""
