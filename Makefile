@@ -19,7 +19,7 @@ ctest_in = ctest --test-dir $(1) --parallel $(shell expr $(JOBS) + 1) --no-tests
 not_long = -LE '^long$$'
 # What runs long and says the same in both configurations runs in one of them.
 for_release = -E '^integration\.(verify_altered|paged_programs|replay_corpus|view_recordings)$$'
-for_asan = -E '^(stress|fuzz|contract)\.|^unit\.paged_(copy_failures|spill_failures|spill|limits)$$$(\
+for_asan = -E '^(stress|fuzz|contract)\.|^unit\.paged_(copy_failures|spill_failures|spill|return|limits)$$$(\
 	)|^integration\.(paged_sweeps|paged_late_work|failure_sweeps)$$|^gpu\.capture_check_on_fake_driver$$'
 shown_recording = tests/data/recordings/train_eval_phases.native.pickle.xz
 c_files = $(shell find include src cli adapters examples tests bench -name '*.[ch]' -o -name '*.cpp')

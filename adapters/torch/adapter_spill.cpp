@@ -19,7 +19,9 @@ namespace
 constexpr double bytes_per_gibibyte = 1024.0 * 1024 * 1024;
 
 // How much longer a step takes for each GiB of an optimizer's state that it finds on the host:
-// measured on an H200, with torch.optim.AdamW. The default passes over its state several times.
+// measured on an H200, with torch.optim.AdamW. The default passes over its state several times. The
+// first is what src/analysis/spill_cost.c has for replay, doctor and planner, in a library that is
+// not in people's jobs.
 constexpr double fused_ms_per_gibibyte = 25;
 constexpr double default_ms_per_gibibyte = 60;
 

@@ -314,11 +314,9 @@ hr_status hr__player_trim(hr__player *player)
 
 static void count_step(hr__player_spill *spill)
 {
-    if (!spill->is_settled && spill->first_steps == UNSETTLED_STEPS) {
+    if (!spill->is_settled && spill->step_count == UNSETTLED_STEPS) {
         spill->sum_touched_bytes = spill->sum_wait_ns = spill->step_count = 0;
         spill->is_settled = true; /* there is another: it and those that follow count */
-    } else if (!spill->is_settled) {
-        spill->first_steps++;
     }
     spill->sum_touched_bytes += spill->resting_bytes;
     spill->sum_wait_ns += spill->wait_ns - spill->step_from_ns;

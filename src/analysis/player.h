@@ -69,7 +69,6 @@ typedef struct hr__player_spill {
                                    come back within it */
     uint64_t sum_wait_ns;       /* and the time of moving */
     uint64_t step_count;        /* that count */
-    unsigned first_steps;       /* that did not settle yet */
     bool has_begun;
     bool is_settled; /* the first steps no longer count */
 } hr__player_spill;

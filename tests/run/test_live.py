@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_live.py PROGRAM [unittest arguments] - the page of a process that `headroom run` watches.
 
-Programs with a made-up torch, as in test_run.py; what is on their pages is read with headroom.jobs()
+Programs with a made-up torch, as in run_case.py; what is on their pages is read with headroom.jobs()
 while they run. A program says `ready` and waits for a line.
 """
 import os
@@ -12,10 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-import unittest
 
-import test_run
-from test_run import FAKE_TORCH, HOOK_FILES, LIMIT_SECONDS, ROOT, RunCase
+import run_case
+from run_case import FAKE_TORCH, HOOK_FILES, LIMIT_SECONDS, ROOT, RunCase
 
 sys.path.insert(0, str(ROOT / "python"))
 import headroom  # noqa: E402
@@ -55,8 +54,8 @@ class LiveCase(RunCase):
         self.pages.mkdir()
         del self.environment["HEADROOM_LIVE"]
         self.environment.update({"HEADROOM_LIVE_DIR": str(self.pages), "HEADROOM_LIVE_MS": "2",
-                                 "HEADROOM_LIBRARY_DIR": os.path.dirname(test_run.PROGRAM)})
-        os.environ["HEADROOM_LIBRARY_DIR"] = os.path.dirname(test_run.PROGRAM)
+                                 "HEADROOM_LIBRARY_DIR": os.path.dirname(run_case.PROGRAM)})
+        os.environ["HEADROOM_LIBRARY_DIR"] = os.path.dirname(run_case.PROGRAM)
 
     def begin(self, command: list, **variables: str) -> subprocess.Popen:
         process = subprocess.Popen(command, cwd=self.here, env={**self.environment, **variables},
@@ -215,7 +214,7 @@ class Page(LiveCase):
         self.assertEqual((result.returncode, result.stdout), (0, "on\non\n"))
         self.assertRegex(result.stderr, r"^headroom: headroom top and its like do not see this "
                          r"program: HeadroomError: [^\n]*nowhere[^\n]*\n$")
-        result = self.run_python(test_run.FAILS, HEADROOM_LIVE_DIR="/nowhere")
+        result = self.run_python(run_case.FAILS, HEADROOM_LIVE_DIR="/nowhere")
         self.assertIn("Verdict: too-large", result.stderr)
 
     def test_without_the_library_that_is_said_and_the_rest_works(self):
@@ -507,5 +506,4 @@ except torch.OutOfMemoryError:
 
 
 if __name__ == "__main__":
-    test_run.PROGRAM = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    run_case.main()

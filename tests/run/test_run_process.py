@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""test_run_process.py PROGRAM [unittest arguments] - `headroom run` as a process: signals, status,
+and what goes wrong. See run_case.py.
+"""
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import run_case
+from run_case import FAILS, FAKE_TORCH, HOOK_FILES, LIMIT_SECONDS, ROOT, RunCase
+
+
+class GoingWrong(RunCase):
+    def test_a_command_that_is_not_there_ends_with_125(self):
+        result = self.run_it("--", "no-such-program")
+        self.assertEqual(result.returncode, 125)
+        self.assertEqual(result.stderr, "headroom run: cannot start 'no-such-program': "
+                         "No such file or directory\n")
+        result = self.run_it("--", "no-such-program", HEADROOM_DISABLE="1")
+        self.assertEqual(result.returncode, 125)
+
+    def test_a_crash_in_the_handler_is_one_line_and_the_job_ends_as_it_would_have(self):
+        result = self.run_python(FAILS, FAKE_TORCH_CRASH="1")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr.count("headroom: the out-of-memory error could not be looked "
+                                             "at: ZeroDivisionError: made up\n"), 1)
+        self.assertIn("torch.OutOfMemoryError: CUDA out of memory.", result.stderr)
+        self.assertIn("Verdict: genuine", result.stderr)  # by the error alone
+        self.assertEqual(self.files("*"), ["train.py"])
+
+    def test_where_the_folder_cannot_be_written_to_the_file_goes_to_the_temporary_one(self):
+        result = self.run_python(
+            FAILS.replace("import torch", "import os, torch\n"
+                          "os.environ['HEADROOM_RUN_FOLDER'] = '/proc/none'"))
+        self.assertRegex(result.stderr, r"the snapshot is \S*headroom-oom-train-\d+\.pickle")
+        self.assertEqual(len(list(self.folder.glob("headroom-oom-*.pickle"))), 1)
+
+    def test_in_a_folder_that_was_removed_the_file_goes_to_the_temporary_one(self):
+        script, gone = self.script(FAILS), self.folder / "gone"
+        gone.mkdir()
+        result = self.run_it("--", "sh", "-c", f"unset HEADROOM_RUN_FOLDER; cd {gone}; rmdir {gone}; "
+                             f"exec {sys.executable} {script}")
+        self.assertRegex(result.stderr, r"the snapshot is \S*headroom-oom-train-\d+\.pickle")
+        self.assertEqual(len(list(self.folder.glob("headroom-oom-*.pickle"))), 1)
+
+    def test_a_process_killed_while_it_writes_leaves_no_part_of_a_file(self):
+        result = self.run_python(
+            "import os, signal, torch\ntorch._C.allocate(1)\n"
+            "import pickle\nwatch = __import__('_headroom_watch')\n"
+            "def dump(snapshot, file):\n    file.write(b'half')\n    file.flush()\n"
+            "    os.kill(os.getpid(), signal.SIGKILL)\n"
+            "watch.pickle = type('pickle', (), {'dump': staticmethod(dump)})\n"
+            "torch._C.allocate(9 << 30)\n")
+        self.assertEqual(result.returncode, 128 + signal.SIGKILL)
+        self.assertIn("Verdict: too-large", result.stderr)  # by the numbers it sent before
+        self.assertEqual(sorted(path.name for path in self.here.iterdir()), ["train.py"])
+
+    def test_an_allocator_without_history_is_one_line(self):
+        result = self.run_python(FAILS, FAKE_TORCH_NO_HISTORY="1")
+        self.assertEqual(result.stderr.count("this allocator keeps no history"), 1)
+        self.assertIn("Verdict: genuine", result.stderr)  # the error still reaches the doctor
+
+    def test_the_same_trouble_in_many_processes_is_said_once(self):
+        script = self.script("import torch\ntorch._C.allocate(1)\n")
+        result = self.run_it("--", "sh", "-c", f"for n in 1 2 3; do {sys.executable} {script}; done",
+                             FAKE_TORCH_NO_HISTORY="1")
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+
+    def test_without_a_gpu_the_job_fails_as_it_would_have(self):
+        result = self.run_python(FAILS, FAKE_TORCH_NO_GPU="1")
+        self.assertTrue(result.stderr.endswith("RuntimeError: No CUDA GPUs are available\n"))
+        self.assertEqual(result.returncode, 1)
+
+    def test_without_the_package_an_allocator_is_refused_and_pytorchs_own_stays(self):
+        hook = self.folder / "python/headroom"
+        (hook / "_start").mkdir(parents=True)
+        for name in HOOK_FILES:
+            (hook / name).write_bytes((ROOT / "python/headroom" / name).read_bytes())
+        result = self.run_python("import torch\ntorch._C.allocate(1)\nprint('on')\n",
+                                 "--allocator", "headroom", HEADROOM_PYTHON=str(hook.parent))
+        self.assertEqual((result.returncode, result.stdout), (0, "on\n"))
+        self.assertEqual(result.stderr.count("allocator headroom was not installed, and PyTorch's "
+                                             "own stays"), 1)
+        self.assertEqual(len(self.log_lines("observer")), 1)
+
+    def test_the_allocator_is_installed_after_torch_and_before_cuda(self):
+        hook = self.folder / "python/headroom"
+        (hook / "_start").mkdir(parents=True)
+        for name in HOOK_FILES:
+            (hook / name).write_bytes((ROOT / "python/headroom" / name).read_bytes())
+        (hook / "__init__.py").write_text("", encoding="utf-8")
+        (hook / "torch.py").write_text("import torch\ndef install(name, fallback):\n"
+                                       "    torch._tell(f'installed {name}')\n", encoding="utf-8")
+        self.run_python("import torch\ntorch._C.allocate(1)\n", "--allocator", "headroom:rescue",
+                        HEADROOM_PYTHON=str(hook.parent))
+        self.assertEqual([line.split(" ", 1)[1] for line in self.log_lines("")][:2],
+                         ["installed headroom:rescue", "cuda started"])
+
+    def test_without_a_listener_the_file_is_named_by_the_process_itself(self):
+        script = self.script(FAILS)
+        result = subprocess.run([sys.executable, script], cwd=self.here, text=True, check=False,
+                                capture_output=True, timeout=LIMIT_SECONDS, env={
+                                    **self.environment, "HEADROOM_RUN": "/nowhere",
+                                    "PYTHONPATH": f"{ROOT}/python/headroom/_start:{FAKE_TORCH}"})
+        (name,) = self.files("headroom-oom-*.pickle")
+        self.assertRegex(result.stderr, rf"headroom: process \d+ ran out of GPU memory; 'headroom "
+                         rf"doctor \S*{re.escape(name)}' says why\n")
+
+    def test_a_doctor_that_takes_too_long_is_stopped(self):
+        result = self.run_python(FAILS, HEADROOM_RUN_DOCTOR_SECONDS="0")
+        self.assertIn("headroom: the doctor takes too long, and was stopped\n", result.stderr)
+        self.assertIn("the snapshot is headroom-oom-train-", result.stderr)
+        self.assertEqual(result.returncode, 1)
+
+
+    def test_a_reader_of_errors_that_goes_away_does_not_leave_the_job_alone(self):
+        result = subprocess.run(
+            ["bash", "-c", '"$@" 2> >(exec true); echo $?', "bash", *self.command(
+                "--", "sh", "-c", f"sleep 0.2; {sys.executable} {self.script(FAILS)} 2>/dev/null; "
+                "exit 5")], cwd=self.here, env=self.environment, text=True, capture_output=True,
+            timeout=LIMIT_SECONDS, check=False)
+        self.assertEqual(result.stdout, "5\n")
+
+
+class SignalsAndStatus(RunCase):
+    WAITS = """
+import signal, sys, time
+caught = []
+def handler(number, frame):
+    caught.append(number)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, handler)
+print("ready", flush=True)
+deadline = time.monotonic() + 100
+while not caught and time.monotonic() < deadline:
+    time.sleep(0.01)
+time.sleep(0.3)
+print(*caught)
+sys.exit(9)
+"""
+
+    def test_the_exit_status_is_the_commands(self):
+        for status in (0, 1, 2, 77, 255):
+            self.assertEqual(self.run_it("--", "sh", "-c", f"exit {status}").returncode, status)
+
+    def test_a_command_that_a_signal_killed_ends_with_128_and_its_number(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+            result = self.run_it("--", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")
+            self.assertEqual(result.returncode, 128 + number)
+
+    def test_a_signal_sent_to_us_alone_is_passed_on_once(self):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+            with self.subTest(number):
+                process = self.start("--", sys.executable, self.script(self.WAITS))
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                process.send_signal(number)
+                self.assertEqual(process.stdout.readline(), f"{int(number)}\n")
+                self.assertEqual(process.wait(LIMIT_SECONDS), 9)
+
+    def test_a_signal_sent_to_all_of_the_group_reaches_the_command_once(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number):
+                process = self.start("--", sys.executable, self.script(self.WAITS),
+                                     start_new_session=True)
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                os.killpg(process.pid, number)
+                self.assertEqual(process.stdout.readline(), f"{int(number)}\n")
+                self.assertEqual(process.wait(LIMIT_SECONDS), 9)
+
+    def test_ctrl_c_at_a_terminal_reaches_the_command_once(self):
+        script = self.script(self.WAITS)
+        child, terminal = pty.fork()
+        if child == 0:
+            try:
+                os.chdir(self.here)
+                os.execve(run_case.PROGRAM, self.command("--", sys.executable, script), self.environment)
+            finally:
+                os._exit(99)
+        seen = b""
+        while b"ready" not in seen:
+            seen += os.read(terminal, 1000)
+        os.write(terminal, b"\x03")
+        try:
+            while True:
+                piece = os.read(terminal, 1000)
+                if not piece:
+                    break
+                seen += piece
+        except OSError:
+            pass  # the terminal is closed: everybody has gone
+        os.close(terminal)
+        _, status = os.waitpid(child, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 9, seen)
+        self.assertRegex(seen.decode(), rf"\r\n(\^C)?{int(signal.SIGINT)}\r\n")
+
+    def test_stopping_and_continuing_goes_for_both(self):
+        process = self.start("--", sys.executable, self.script(self.WAITS),
+                             preexec_fn=os.setpgrp)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGTSTP)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        state = ""
+        while state != "T" and time.monotonic() < deadline:
+            with open(f"/proc/{process.pid}/stat", encoding="utf-8") as file:
+                state = file.read().rsplit(")", 1)[1].split()[0]
+            time.sleep(0.01)
+        self.assertEqual(state, "T")
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.stdout.readline(), f"{int(signal.SIGTERM)}\n")
+        self.assertEqual(process.wait(LIMIT_SECONDS), 9)
+
+    def test_signals_that_were_ignored_stay_so_for_the_command(self):
+        result = subprocess.run(["sh", "-c", 'trap "" HUP USR1; exec "$@"', "sh", *self.command(
+            "--", sys.executable, "-c", "import signal; print(signal.getsignal(signal.SIGHUP), "
+            "signal.getsignal(signal.SIGTERM), signal.pthread_sigmask(signal.SIG_BLOCK, []))")],
+            cwd=self.here, env=self.environment, text=True, capture_output=True, check=False,
+            timeout=LIMIT_SECONDS)
+        self.assertEqual(result.stdout.split()[:2], ["1", "0"] if sys.version_info >= (3, 11) else
+                         ["Handlers.SIG_IGN", "Handlers.SIG_DFL"])
+        self.assertTrue(result.stdout.endswith("set()\n"))
+
+    def test_standard_input_and_output_are_the_commands(self):
+        result = subprocess.run(self.command("--", "cat"), input="through\n", text=True,
+                                cwd=self.here, env=self.environment, capture_output=True,
+                                timeout=LIMIT_SECONDS, check=False)
+        self.assertEqual(result.stdout, "through\n")
+
+
+if __name__ == "__main__":
+    run_case.main()
