@@ -184,8 +184,9 @@ static void note_advice(const hr__replay_work *work, const hr__steps *steps,
     advised cold = count_advised(work, HR_ADVISE_COLD), hot = count_advised(work, HR_ADVISE_HOT);
     char text[HR__SIZE_TEXT_BYTES];
     if (steps->end_count == 0)
-        hr__replay_note(notes, "No training step was found in the recording: what is spilled does "
-                               "not come back, and what it costs a step is not known.");
+        hr__replay_note(notes, "No training step was found in the recording: of what is spilled, "
+                               "that which is cold or settled stays there, and what it costs a "
+                               "step is not known.");
     if (cold.count != 0)
         hr__replay_note(notes,
                         "%zu blocks of an optimizer's state (%s) are taken to be advised as cold, "

@@ -3,10 +3,10 @@
  * In this order:
  *
  *   the name      headroom-oom-train-812-rank3.pickle, run.rank3.pid9.pickle, snap_rank_3.pickle,
- *                 log-task3.txt, mem_r3.pickle; slurm-4711-3.out, and slurm-4711_5-3.out of an
- * array torchrun      <run>/attempt_0/3/stderr.log, of `torchrun --log-dir --redirects`: the number
- * is that of the process on its machine a folder      rank3/memory.pickle: where the word comes
- * first
+ *                 log-task3.txt, mem_r3.pickle; slurm-4711-3.out, slurm-4711_5-3.out of an array
+ *   torchrun      <run>/attempt_0/3/stderr.log, of `torchrun --log-dir --redirects`: the number is
+ *                 that of the process on its machine
+ *   a folder      rank3/memory.pickle: where the word comes first
  *
  * A number of more than six digits is no rank. Nor is that of slurm-4711_5.out, which is what
  * sbatch calls the output of an array's task: a job of its own, with ranks from 0 on. */
